@@ -23,7 +23,7 @@ constexpr DType staged = bytes_of<key::out> == 2 ? key::out : DType::fp32;
 /// A row to be stored, with as many columns of O as there is room for.
 struct alignas(16) StagedRow {
   static constexpr i32 width = bytes_of<staged>;
-  static constexpr i32 end_bytes = width == 2 ? 16 : 32;  // rows of neighbouring lanes lie in different banks
+  static constexpr i32 end_bytes = width == 2 ? 16 : 32;  // rows of neighbouring lanes are in different banks
   static constexpr i32 columns = smaller<i32>(
       block_dv, (free_bytes / block_q - end_bytes) / width / Fragment::columns * Fragment::columns);
   static_assert(columns > 0);

@@ -39,7 +39,7 @@ class OutputRow {
       take_row<key::out, columns>(x_, o, half, scale);
   }
 
-  /// Never past dv. Rows are at multiples of 16 bytes (src/device/cuda/tensor_maps.cpp).
+  /// Never past dv. Rows are at multiples of 16 bytes (`aligned` in plan/kernels/sm90_boxes.cpp).
   REGARD_DEVICE void store(u16* row) const {
     static_assert(key::dv % 8 == 0);
     const i32 thread = threadIdx.x % 4, first = eight_bits ? thread % 2 * 16 + thread / 2 * 8 : thread * 8;

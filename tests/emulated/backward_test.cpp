@@ -1,5 +1,5 @@
-// Backward's GPU kernels against the oracle, where there is no GPU. Problems are as small as shows what they
-// are about (forward_test.cpp).
+// Backward's GPU kernels against the oracle, on machines without a GPU. Problems are as small as their
+// purpose allows (forward_test.cpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,29 +23,30 @@ const std::vector<std::string> portable_problems = {
     "bwd fp16 d=64 b=1 hq=4 hk=1 sq=0 sk=70 sink",
     "bwd fp16 d=64 b=1 h=1 sq=70 sk=0",
 };
-// In tiles of which chips have some of their own: columns that do not fit at once, or just do.
+// In tiles that differ between GPUs: columns that do not fit at once, or just do.
 const std::vector<std::string> wide_problems_from_sm_80 = {
     "bwd bf16 d=128 b=1 hq=2 hk=1 s=150",
     "bwd bf16 d=192 dv=128 b=1 h=1 sq=65 sk=127",
     "bwd bf16 d=256 b=1 h=1 s=70 mask=causal",
     "bwd bf16 d=300 b=1 h=1 s=50 bias=bh dbias",
 };
-// In code that all chips share.
+// In code that all GPUs share.
 const std::vector<std::string> problems_of_sm_80 = {
     "bwd fp32 d=64 b=1 hq=2 hk=1 sq=50 sk=70 mask=causal",
     "bwd bf16 d=64 b=1 h=2 s=150 bits ranges",
     "bwd bf16 d=59 dv=17 b=1 h=1 s=130 mask=window:30,3,sink=5 softcap=20 sink",
-    // What batches or heads share of a bias's gradient, in any order and in turn.
+    // Gradients of a bias that batches or heads share, in any order and in turn.
     "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=1h dbias",
     "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=77 bias=1h bias_type=fp32 dbias",
     "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=11 dbias dropout=0.3 mask=causal deterministic",
-    // Softly capped, biased, dropped.
+    // Soft cap, bias and dropout together.
     "bwd fp32 d=40 b=1 h=1 sq=40 sk=70 softcap=1 bias=bh dbias dropout=0.3 bits",
-    // dS of fp16 under a large scale.
+    // dS in fp16 under a large scale.
     "bwd fp16 d=64 b=1 h=1 s=100 scale=30",
 };
 
-// One tile of queries and several, of several heads, blocks of keys that nobody sees, two parts of a group.
+// One tile of queries and several, of several heads, blocks of keys that no query sees, two parts of a
+// group.
 const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=128 b=1 h=1 s=300",
     "bwd fp16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 mask=causal",
@@ -84,7 +85,7 @@ TEST(EmulatedBackward, PortableIsRight) {
   if (emulated_target() == "sm_80") expect_all_right(problems_of_sm_80, path);
 }
 
-/// Rows of all tensors lie apart, what lies between them is NaN, and no address is a multiple of 16 bytes.
+/// Rows of all tensors have gaps filled with NaN, and no address is a multiple of 16 bytes.
 TEST(EmulatedBackward, ReadsNoPadding) {
   CaseOptions options;
   options.padded_rows = true;
@@ -94,9 +95,7 @@ TEST(EmulatedBackward, ReadsNoPadding) {
                    {emulated_target(), "portable_backward"}, options);
 }
 
-/// Scores far from 0: a row's LSE below -100, behind which a key that is not there would look large, scores
-/// so large that their rounding is more than 1, and weights near 0.
-/// Of a row that is NaN or sees one.
+/// A row that is NaN, or that sees a NaN.
 TEST(EmulatedBackward, PassesNaNsOn) {
   CaseOptions of_q, of_k;
   of_q.nan_row = of_k.nan_key = 60;
@@ -108,6 +107,8 @@ TEST(EmulatedBackward, PassesNaNsOn) {
   }
 }
 
+/// Scores far from 0: a row's LSE below -100, relative to which a key that does not exist would have a large
+/// weight, scores so large that their rounding is more than 1, and weights near 0.
 TEST(EmulatedBackward, TakesExtremeScores) {
   CaseOptions negative;
   negative.bias_offset = -30000;
@@ -121,7 +122,8 @@ TEST(EmulatedBackward, TakesExtremeScores) {
   huge.q_scale = 1000;
   expect_all_right({"bwd fp32 h=1 sq=70 sk=70 d=64", "bwd fp32 h=1 sq=70 sk=70 d=64 scale=1e9"},
                    {emulated_target(), "portable_backward"}, huge);
-  // A sink takes nearly all of a row, as very many keys would: what is left for each is no normal fp16.
+  // A sink takes nearly all of a row's weight, as very many keys would: what is left for each key is
+  // subnormal in fp16.
   CaseOptions small;
   small.sink_offset = 13;
   const char* const with_sink = "bwd fp16 h=1 sq=200 sk=30 d=64 sink";
@@ -129,8 +131,8 @@ TEST(EmulatedBackward, TakesExtremeScores) {
   if (emulated_target() == "sm_90a") expect_all_right({with_sink}, {"sm_90a", "sm90_backward"}, small);
 }
 
-/// The same bits in any order of events, where they are asked for: blocks of keys that all see a tile, one
-/// after the other under a mask, or some of which see it by sink tokens.
+/// The same bits in any order of events, if requested: blocks of keys that all see a tile, one after the
+/// other under a mask, or some of which see it through sink tokens.
 void expect_same_bits(const char* text, const Path& path) {
   Case c(text);
   std::vector<std::uint8_t> first;

@@ -1,15 +1,15 @@
-// The emulated GPU of this program: tests/emulator has the driver and the compiler that it finds in place of
-// NVIDIA's.
+// The emulated GPU of this program: tests/emulator provides the driver and the compiler that it finds in
+// place of NVIDIA's.
 #pragma once
 
 #include <string>
 
 namespace regard::test {
 
-/// What the emulated device runs, by EMULATED_CAPABILITY: "sm_90a", or another CUDA target.
+/// The target that the emulated device runs, from EMULATED_CAPABILITY: "sm_90a", or another CUDA target.
 std::string emulated_target();
 
-/// The order of events of the launches during its life.
+/// Sets the order of events of launches during its lifetime.
 class Seed {
  public:
   explicit Seed(int number);

@@ -1,4 +1,4 @@
-// The dropout mask of the portable GPU kernel is that of its definition, for any seed and offset.
+// The dropout mask of the portable GPU kernel matches its definition, for any seed and offset.
 #include "support/dropout.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace regard::test {
 namespace {
 
-/// The seed and the offset in the memory of the GPU.
+/// The seed and the offset in GPU memory.
 class SeedTensor {
  public:
   SeedTensor(std::uint64_t seed, std::uint64_t offset) {
@@ -56,7 +56,7 @@ TEST(Emulated, PortableDropsWhatTheDefinitionSays) {
     }
 }
 
-/// Also in O, and where the rows of the mask are those of all sequences behind each other.
+/// Also in O, and when the rows of the mask are those of all sequences one after the other.
 TEST(Emulated, PortableDropsInPackedSequences) {
   Case c(
       "fwd fp16 d=64 b=3 hq=3 hk=1 sq=90 sk=200 tq=110 tk=230 varlen dropout=0.6 dropout_mask mask=causal");

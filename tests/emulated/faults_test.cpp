@@ -1,4 +1,4 @@
-// The emulator itself: small kernels that are right, and that do what a GPU must not be asked for.
+// The emulator itself: small kernels that are correct, and small kernels that break a rule of the GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ struct Outcome {
   std::vector<unsigned> numbers;
 };
 
-/// A kernel of so many threads with this body, which writes a number of each to `out`.
+/// A kernel with this body and number of threads, in which each thread writes a number to `out`.
 Outcome outcome_of(const std::string& body, unsigned threads = 64) {
   const NvrtcPlace place{"the emulator", EMULATED_NVRTC};
   const Result<NvrtcLibrary> nvrtc = open_nvrtc({&place, 1});
@@ -78,7 +78,7 @@ TEST(Emulator, InstructionsAreReadFromTheirText) {
   EXPECT_THAT(o.numbers, testing::Each(0xc0003c00u));
 }
 
-/// A kernel that forgot its wait reads what was there before: not a number, in a memory that nobody wrote.
+/// A kernel that forgot to wait reads the previous contents: in memory that was never written, NaN.
 TEST(Emulator, WhatIsNotWaitedForIsNotThere) {
   const std::string copy =
       "extern __shared__ __align__(16) unsigned char dynamic[];"
@@ -92,7 +92,7 @@ TEST(Emulator, WhatIsNotWaitedForIsNotThere) {
   EXPECT_THAT(outcome_of(copy + wait + "__syncthreads();" + read).numbers, testing::Each(0u));
 }
 
-/// 64 x 16 ones by 16 x 8 ones, so sums of 16: `before` and `behind` stand around the wait.
+/// 64 x 16 ones by 16 x 8 ones, so sums of 16: `before` and `behind` are put around the wait.
 Outcome product(const std::string& before, const std::string& behind) {
   const std::string start =
       "extern __shared__ __align__(16) char dynamic[];"

@@ -1,5 +1,5 @@
-// GPU kernels against the oracle, where there is no GPU. An emulated multiprocessor takes a millisecond for
-// what a real one does in a microsecond: problems are as small as shows what they are about.
+// GPU kernels against the oracle, on machines without a GPU. An emulated multiprocessor needs a millisecond
+// for a microsecond of a real one: problems are as small as their purpose allows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool hopper() {
   return emulated_target() == "sm_90a";
 }
 
-// Two turns or more of a block in its persistent kernel, partly filled tiles, every kind of work.
+// Two or more turns of a block in its persistent kernel, partly filled tiles, every kind of work.
 const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=128 b=2 hq=4 hk=2 s=300",
     "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=513 sk=77 mask=causal",
@@ -25,11 +25,11 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=40 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
     "fwd bf16 lse d=64 b=2 h=2 sq=200 sk=0",
     "fwd bf16 lse d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
-    // Rows whose scores jump so far that they are done again.
+    // Rows whose scores jump so far that they are redone.
     "fwd bf16 lse d=128 b=1 h=3 s=300 mask=causal scale=60",
     "fwd fp16 lse d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
     "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",  // hides nothing
-    // Three warpgroups, which the plan takes where larger blocks save a round (plan_test.cpp), in one turn
+    // Three warpgroups, which the plan chooses if larger blocks save a round (plan_test.cpp), in one turn
     // and two.
     "fwd bf16 lse d=64 b=1 h=70 sq=190 sk=300",
     "fwd bf16 lse d=128 b=2 h=35 sq=190 sk=170",
@@ -38,7 +38,7 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=128 b=2 h=100 sq=190 sk=200 mask=causal",
     "fwd fp8 out=bf16 lse d=128 b=1 h=70 s=190 scale=60",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=1 h=70 s=190",
-    // Tiles that a warpgroup does not see: its scores are passed over, or the tile, or two of them.
+    // Tiles that a warpgroup does not see: it skips the scores, or the tile, or two of them.
     "fwd bf16 lse d=64 b=1 h=100 sq=190 sk=300 mask=causal",
     "fwd bf16 lse d=192 b=1 h=2 s=400 mask=causal softcap=20 scale=60",
     "fwd bf16 lse d=256 b=1 h=2 sq=256 sk=161 mask=window:30,0,top_left,sink=5",
@@ -61,14 +61,14 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=184 b=1 hq=5 hk=1 sq=2 sk=300 lengths softcap=20",
     "fwd bf16 lse d=256 b=2 hq=8 hk=1 sq=12 sk=300 softcap=5",
     "fwd fp16 lse d=240 b=1 hq=8 hk=1 sq=12 sk=700 splits=2 mask=causal softcap=5",
-    // Soft caps at the ends of what the kernel takes, and weights that jump so far that rows are done again.
+    // Soft caps at both ends of the kernel's range, and weights that jump so far that rows are redone.
     "fwd bf16 lse d=64 b=1 h=2 s=300 softcap=0.0001",
     "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1024 scale=20",
     "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1000 scale=1e-6",
     "fwd bf16 lse d=128 b=1 h=2 s=300 mask=causal softcap=100 scale=60",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
     "fwd fp8 out=bf16 lse d=64 b=3 hq=8 hk=1 sq=1 sk=600 lengths",
-    // 8 bits, where V is transposed on the way.
+    // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
     "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=250",
@@ -80,8 +80,8 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=96 dv=112 b=2 hq=4 hk=2 s=200 tq=350 tk=350 varlen",
 };
 
-/// In clusters of two blocks: rows that see other tiles than their neighbours do, or none, an odd block, work
-/// in steps and from a counter, rows that are done again.
+/// In clusters of two blocks: rows that see other tiles than their neighbours do, or none, an odd block,
+/// work in steps and from a counter, rows that are redone.
 const std::vector<std::string> cluster_problems = {
     "fwd bf16 lse d=128 b=1 hq=4 hk=2 s=700",
     "fwd fp16 lse d=104 dv=120 b=1 h=3 sq=500 sk=1000 mask=window:300,5,sink=7",
@@ -106,7 +106,7 @@ const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
     "fwd fp16 lse d=128 b=1 h=2 sq=40 sk=300 splits=2 softcap=3 bias=bh scale=1",
     "fwd fp16 lse d=64 b=2 h=2 sq=70 sk=101 bias=1h bias_type=fp32 mask=causal",
-    // Heads of one row as rows of one head, and what goes by head.
+    // Heads of one row as rows of one head, and features that depend on the head.
     "fwd fp16 lse d=64 b=3 hq=70 hk=1 sq=1 sk=300 lengths mask=causal",
     "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=700 splits=3 softcap=20 layout=bhsd",
     "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=150 mask=causal sink",
@@ -127,7 +127,7 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.498",
     "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.99609375",
     "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.00390625",
-    // Where two warps share rows.
+    // Two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
     "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",
     "fwd bf16 lse d=256 dv=7 b=1 h=2 sq=1 sk=300 splits=3 scale=-60",
@@ -152,7 +152,7 @@ TEST(Emulated, PortableIsRight) {
   expect_all_right(portable_problems, {emulated_target(), "portable_forward"});
   if (emulated_target() != "sm_75")
     expect_all_right(portable_problems_from_sm_80, {emulated_target(), "portable_forward"});
-  // Two tiles on their way, with K and V alike and not.
+  // Two tiles being loaded, with K and V of the same shape and not.
   if (hopper())
     expect_all_right({"fwd bf16 lse d=128 b=1 h=2 s=300 mask=window:150,9 softcap=3 dropout=0.6",
                       "fwd fp16 lse d=128 dv=64 b=1 h=1 s=300 bits",
@@ -161,7 +161,8 @@ TEST(Emulated, PortableIsRight) {
                      {emulated_target(), "portable_forward stages=2"});
 }
 
-/// V is 0 at the keys that rows see best: O is made of weights that half precision and 8 bits hardly hold.
+/// V is 0 at the keys that rows see best: O is made of weights that fp16 and 8-bit types can hardly
+/// represent.
 TEST(Emulated, SmallWeightsAlone) {
   CaseOptions options;
   options.v_rectified = true;
@@ -175,8 +176,8 @@ TEST(Emulated, SmallWeightsAlone) {
     }
 }
 
-/// Scores that rise, early or late in a row, to where weights end and far beyond, and O made of what is small
-/// beside the largest.
+/// Scores that rise, early or late in a row, to the limit of weights and far beyond, and O made of weights
+/// that are small compared with the largest.
 void expect_jumps_are_right(const std::string& family, const std::vector<std::string>& problems,
                             const std::vector<double>& jumps) {
   for (const std::string& words : problems)
@@ -206,11 +207,11 @@ TEST(Emulated, SmallWeightsBesideAJump) {
   const std::vector<double> jumps = {1, 5, 5.5, 11};
   expect_jumps_are_right(
       "sm90_forward", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
-  // Three warpgroups take their time.
+  // Three warpgroups are slow.
   expect_jumps_are_right("sm90_forward", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
 }
-/// Tiles of one and of two fragments of rows, with one stage and two, K in steps, which come once more, and
-/// warps that share rows.
+/// Tiles of one and of two fragments of rows, with one stage and two, K in steps, which are loaded again,
+/// and warps that share rows.
 TEST(Emulated, PortableFollowsJumps) {
   const std::vector<double> jumps = {1, 5, 11};
   expect_jumps_are_right("portable_forward", {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
@@ -229,7 +230,7 @@ TEST(Emulated, ABiasBeyondHalfPrecision) {
   }
 }
 
-/// Slopes have either sign.
+/// Slopes of either sign.
 TEST(Emulated, AlibiThatRises) {
   for (const double slope : {-0.5, 0.25}) {
     Case c("fwd fp16 lse b=1 h=2 sq=100 sk=150 d=64 bias=alibi");
@@ -269,7 +270,7 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "sm90_forward");
 }
 
-/// A window that hides nothing takes the kernel without a mask; beside longer sequences it may not.
+/// A window that hides nothing uses the kernel without a mask; next to longer sequences it may not.
 TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
   for (const char* type :
@@ -310,8 +311,7 @@ TEST(Emulated, NanIsNotHidden) {
     expect_both("sm90_forward", words);
 }
 
-/// Scores near 0 have the same bits where a neighbour's come near the soft cap, and tanh takes its other
-/// form.
+/// Scores near 0 have the same bits when a neighbour's come near the soft cap and tanh takes its other form.
 TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
   const auto same = [](const std::string& family, const std::string& words) {
     Case quiet("fwd lse b=1 h=1 s=520 softcap=4 " + words), loud("fwd lse b=1 h=1 s=520 softcap=4 " + words);

@@ -23,7 +23,7 @@ float reciprocal(float x) {
   return flushed(1 / flushed(x));
 }
 
-/// The second source to the low half.
+/// The second source goes to the low half.
 template <regard_dtype dtype, int bits, std::uint32_t (*round)(regard_dtype, float)>
 void to_pair(Execution& e, const Instruction& i) {
   e.set(i.operands[0], round(dtype, e.get_float(i.operands[2])) | round(dtype, e.get_float(i.operands[1]))
@@ -44,7 +44,7 @@ void halves_of(Execution& e, const Instruction& i) {
                            encoded(REGARD_FP16, decoded(dtype, both >> 8 & 0xff)) << 16);
 }
 
-/// Of two the larger one, of a number and none the number.
+/// The larger of two numbers; of a number and NaN, the number.
 template <regard_dtype dtype>
 void larger_pair(Execution& e, const Instruction& i) {
   const std::uint64_t a = e.get(i.operands[1]), b = e.get(i.operands[2]);
@@ -59,7 +59,7 @@ void larger_pair(Execution& e, const Instruction& i) {
 void move(Execution& e, const Instruction& i) {
   e.set(i.operands[0], e.get(i.operands[1]));
 }
-/// Of two halves, the low one first; or to them.
+/// Joins two halves, the low one first, or splits into them.
 void join_or_part(Execution& e, const Instruction& i) {
   if (i.operands[0].kind == ptx::Operand::Kind::vector) {
     const std::uint64_t both = e.get(i.operands[1]);
@@ -72,12 +72,12 @@ void join_or_part(Execution& e, const Instruction& i) {
   };
   e.set(i.operands[0], half(0) | std::uint64_t{half(1)} << 32);
 }
-/// Of two numbers of 32 bits, in 64.
+/// Two 32-bit numbers, multiplied in 64 bits.
 void multiply_wide(Execution& e, const Instruction& i) {
   e.set(i.operands[0], (e.get(i.operands[1]) & 0xffffffff) * (e.get(i.operands[2]) & 0xffffffff));
 }
-/// Four of eight bytes, whose numbers are digits of the last source; of 8 or more, the highest bit eight
-/// times.
+/// Selects four of eight bytes, whose numbers are digits of the last source; a digit of 8 or more gives the
+/// byte's highest bit eight times.
 void permute(Execution& e, const Instruction& i) {
   const std::uint64_t both = (e.get(i.operands[1]) & 0xffffffff) | e.get(i.operands[2]) << 32,
                       digits = e.get(i.operands[3]);
@@ -96,7 +96,7 @@ void jump(Execution& e, const Instruction& i) {
   e.jump(i.operands[0].number);
 }
 
-/// Bits from the first source on, as many as the second says.
+/// A mask of bits that starts at the first source, with as many bits as the second says.
 void mask(Execution& e, const Instruction& i) {
   const auto from = static_cast<std::uint32_t>(e.get(i.operands[1])),
              count = static_cast<std::uint32_t>(e.get(i.operands[2]));

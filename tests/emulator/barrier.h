@@ -1,4 +1,4 @@
-// An mbarrier: a phase ends when all have arrived and all bytes have come.
+// An mbarrier: a phase ends when all threads have arrived and all bytes have been received.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ class Launch;
 
 struct Barrier {
   std::uint16_t arrivals, missing;
-  std::int32_t bytes : 31;  ///< that are still to come
+  std::int32_t bytes : 31;  // still expected
   std::uint32_t phase : 1;
 
   void init(std::uint32_t count) {
@@ -38,7 +38,7 @@ struct Barrier {
 };
 static_assert(sizeof(Barrier) == 8);
 
-/// Throws for an address that cannot have one.
+/// Throws for an address at which there can be no barrier.
 Barrier& barrier_at(Launch&, std::uint32_t address);
 
 }  // namespace emulator

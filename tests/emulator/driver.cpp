@@ -1,4 +1,4 @@
-// Kernels and tensor maps of the emulated driver; its devices and memory are those of the fake one.
+// Kernels and tensor maps of the emulated driver; its devices and memory come from the fake driver.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "emulator/tensor_map.h"
 #include "gpu/fake_driver/fake_driver.h"
 
-using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
+using namespace regard::cuda;  // NOLINT: its types are used by this library's functions
 using regard::test::FakeDriver;
 
 extern "C" {
@@ -26,11 +26,11 @@ namespace {
 
 constexpr Code invalid_value = 1, invalid_image = 200, launch_failed = 719;
 
-/// What a kernel's shared object has (translate.h).
+/// The symbols of a kernel's shared object (translate.h).
 struct Kernel {
   emulator::Runtime** runtime;
   void (*launch)(void** parameters);
-  unsigned most_shared = 49152;  ///< until more is asked for
+  unsigned most_shared = 49152;  // until more is requested
 };
 
 Code fail(Code code, const std::string& text) {
@@ -40,7 +40,7 @@ Code fail(Code code, const std::string& text) {
   return code;
 }
 
-/// Of the device whose context is current.
+/// A multiprocessor of the device whose context is current.
 struct Multiprocessor {
   int capability, shared_memory;
 };
@@ -52,7 +52,7 @@ Multiprocessor multiprocessor() {
 }
 
 /// EMULATED_CAPABILITY=80 makes the first device one of compute capability 8.0. Multiprocessors are few, so
-/// that a small problem is more than one turn of a persistent block.
+/// that a small problem takes more than one turn of a persistent block.
 const bool described = [] {
   FakeDriver& fake = *regard::test::fake_driver();
   if (const char* const capability = std::getenv("EMULATED_CAPABILITY"))
@@ -81,7 +81,7 @@ Code cuModuleLoadData(ModuleHandle* module, const void* image) {
                            static_cast<ssize_t>(bytes - sizeof header);
   void* const object =
       written ? dlopen(fmt::format("/proc/self/fd/{}", file).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  // The file stays open: another of the same name would be taken for this one.
+  // The file stays open: otherwise another of the same name would be mistaken for this one.
   if (object == nullptr) return fail(invalid_image, written ? dlerror() : "no memory for a kernel");
   *module = reinterpret_cast<ModuleHandle>(
       new Kernel{static_cast<emulator::Runtime**>(dlsym(object, "emulator_runtime")),

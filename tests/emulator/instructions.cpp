@@ -5,7 +5,7 @@
 namespace emulator {
 namespace {
 
-/// Of up to eight bytes; the usual four without a call.
+/// The value of up to eight bytes; the usual four without a function call.
 std::uint64_t bits_at(const void* place, std::size_t bytes) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, place, bytes == 4 ? 4 : bytes);

@@ -1,4 +1,4 @@
-// What each PTX instruction that kernels use does, by its name.
+// The effect of each PTX instruction that kernels use, by name.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace emulator {
 
-/// One thread's way through the instructions of an `asm` statement.
+/// One thread's execution of the instructions of an `asm` statement.
 class Execution {
  public:
   Execution(Launch& launch, const Operand* arguments) : launch_(launch), arguments_(arguments) {}
@@ -32,7 +32,7 @@ class Execution {
   Thread& thread() { return launch_.thread(); }
   void jump(std::int64_t to) { next_ = static_cast<std::size_t>(to); }
 
-  /// The bits of an operand; a vector of two is a number of 32 bits, the first in its low half.
+  /// The bits of an operand; a vector of two is a 32-bit number, the first in its low half.
   std::uint64_t get(const ptx::Operand&);
   void set(const ptx::Operand&, std::uint64_t bits);
   float get_float(const ptx::Operand& operand) {
@@ -51,17 +51,17 @@ class Execution {
 
 using Handler = void (*)(Execution&, const ptx::Instruction&);
 
-/// An instruction, or with a star at the end a family of them, and the chips that have it.
+/// An instruction or, with a star at the end, a family of them, and the GPUs that have it.
 struct Named {
   std::string_view name;
   Handler execute;
   int from = 75, to = 1000;  ///< compute capability in tenths
 };
 
-/// Throws std::runtime_error for one that is not known, or that the chip does not have.
+/// Throws std::runtime_error for an instruction that is unknown, or that the GPU does not have.
 Handler find_instruction(std::string_view name, int capability);
 
-// The tables behind it, by room.
+// The tables that it searches, by topic.
 std::span<const Named> arithmetic_instructions();
 std::span<const Named> memory_instructions();
 std::span<const Named> meeting_instructions();

@@ -1,5 +1,5 @@
-// CUDA C++ as the host's compiler understands it: what NVRTC defines on its own. A translated kernel begins
-// with this file; translate.h turned its `asm` statements and shared variables into calls of it.
+// CUDA C++ as the host's compiler understands it: what NVRTC predefines. A translated kernel begins with
+// this file; translate.h turned its `asm` statements and shared variables into calls of it.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ extern "C" __attribute__((visibility("default"))) emulator::Runtime* emulator_ru
 #define __builtin_assume(...)
 #define __align__(bytes) alignas(bytes)
 
-// Of <cmath>, which would be a fifth of a kernel's compile.
+// Declarations from <cmath>, which would take a fifth of a kernel's compile time.
 extern "C" {
 float expf(float);
 float fabsf(float);
@@ -105,7 +105,7 @@ inline int __clz(int x) {
 inline unsigned __umulhi(unsigned x, unsigned y) {
   return static_cast<unsigned>(static_cast<unsigned long long>(x) * y >> 32);
 }
-/// Four of the eight bytes of y and x, by the low three bits of four digits.
+/// Four of the eight bytes of y and x, selected by the low three bits of four digits.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned digits) {
   const unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
   unsigned result = 0;
@@ -122,7 +122,7 @@ inline std::size_t __cvta_generic_to_shared(const void* pointer) {
   return emulator_runtime->shared_address(pointer);
 }
 
-// Threads of a launch take turns, so that a plain access is an atomic one.
+// Threads of a launch run in turns, so that a plain access is atomic.
 template <class T>
 T atomicMax(T* place, T value) {
   return std::exchange(*place, *place < value ? value : *place);
@@ -147,7 +147,7 @@ T together(Collective what, T value, unsigned argument) {
   return std::bit_cast<T>(emulator_runtime->together(what, std::bit_cast<unsigned>(value), argument));
 }
 
-/// An operand, read or written: also a value without a name has a place while its statement is executed.
+/// An operand, read or written: a temporary also has an address while its statement is executed.
 template <class T>
 Operand operand(T&& value) {
   return {const_cast<void*>(static_cast<const void*>(&value)), sizeof(value), nullptr};
@@ -171,7 +171,7 @@ template <class... Parameters, std::size_t... i>
 void call(void (*kernel)(Parameters...), void** parameters, std::index_sequence<i...>) {
   kernel(*static_cast<Parameters*>(parameters[i])...);
 }
-/// Calls a kernel with parameters as a launch gives them.
+/// Calls a kernel with the parameters of a launch.
 template <class... Parameters>
 void call(void (*kernel)(Parameters...), void** parameters) {
   call(kernel, parameters, std::index_sequence_for<Parameters...>());

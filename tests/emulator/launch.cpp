@@ -1,4 +1,4 @@
-#undef _FORTIFY_SOURCE  // its longjmp refuses to leave for another stack
+#undef _FORTIFY_SOURCE  // its longjmp refuses to jump to another stack
 #include "emulator/launch.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned blocks_at_once = 4;
 constexpr std::size_t stack_bytes = std::size_t{1} << 20, guard_bytes = std::size_t{1} << 16;
 
-/// Stacks for the threads of launches, which come one after another; memory of the unused part is not taken.
+/// Stacks for the threads of launches, which run one after another; unused parts take no memory.
 std::uint8_t* stack(std::size_t number) {
   static std::vector<void*> stacks;
   while (stacks.size() <= number) {
@@ -51,7 +51,7 @@ void Launch::run(unsigned first_block, unsigned blocks) {
   for (unsigned i = 0; i < blocks; ++i) {
     Block& block = blocks_[i];
     block.memory.assign(dynamic_start(largest_alignment) + grid_.shared_bytes,
-                        0xff);  // not numbers, whoever reads them
+                        0xff);  // NaN for anything that reads them
     block.cluster = &clusters_[i / grid_.cluster];
     block.number = i;
     block.rank = i % grid_.cluster;
@@ -93,14 +93,14 @@ void Launch::enter(unsigned high, unsigned low) {
   _longjmp(launch.scheduler_, 1);
 }
 
-/// Turns of all threads that can go on, warp after warp from a random one on, of which some are left out; the
-/// lanes of a warp from the first one or from the last. For some rounds a block falls behind.
+/// Runs all threads that can go on in turns, warp after warp from a random one on, leaving some out; the
+/// lanes of a warp run from the first or from the last. For some rounds one block falls behind.
 void Launch::loop() {
   constexpr std::int64_t most_rounds = 1 << 20;
-  constexpr int most_idle_rounds = 200;  // in none of them all warps are likely to be left out
+  constexpr int most_idle_rounds = 200;  // it is unlikely that all warps are left out in each of them
   constexpr int slow_rounds = 64;
   const std::size_t warps = threads_.size() / 32, of_block = grid_.threads / 32;
-  std::size_t slow = 0;  // which block; beyond them: none
+  std::size_t slow = 0;  // which block; an index past the last: none
   for (int idle = 0; error_.empty() && !std::ranges::all_of(threads_, &Thread::ended); ++idle) {
     const std::size_t first = random_() % warps;
     if (rounds_ % slow_rounds == 0) slow = random_() % (2 * blocks_.size());
@@ -121,13 +121,13 @@ void Launch::loop() {
   if (!error_.empty()) throw std::runtime_error(error_);
 }
 
-/// Until it waits; whether it could go on.
+/// Runs a thread until it waits; returns whether it could go on.
 bool Launch::resume(Thread& thread) {
   if (thread.ended || (thread.ready && !thread.ready())) return false;
   thread.ready = nullptr;
   thread_ = &thread;
   position = thread.position;
-  // Not swapcontext, which asks the system for the mask of signals each time.
+  // Not swapcontext, which makes a system call for the signal mask each time.
   if (_setjmp(scheduler_) != 0) return true;
   if (thread.started) _longjmp(thread.place, 1);
   thread.started = true;

@@ -1,7 +1,7 @@
-// A kernel on the emulated GPU. The threads of a few clusters at a time run in turns on this one, each with a
-// stack of its own, until all wait for something; what goes on beside them, loads of tiles and matrix
-// products, ends at a random moment before it is waited for. A kernel that needs another order than the one
-// it waits for is therefore soon wrong.
+// A kernel on the emulated GPU. The threads of a few clusters at a time run in turns on this thread, each
+// with its own stack, until all are waiting; asynchronous work, such as loads of tiles and matrix products,
+// ends at a random moment before it is waited for. A kernel that relies on an order that it does not wait
+// for therefore soon gives wrong results.
 #pragma once
 
 #include <setjmp.h>
@@ -25,13 +25,13 @@ namespace emulator {
 struct Block;
 struct Warp;
 
-/// What threads wait for that come one after another.
+/// A point where threads wait for each other, once or repeatedly.
 struct Meeting {
   int arrived = 0;
   bool any = false, result = false;
-  std::uint64_t number = 0;  ///< of the meetings that have ended
+  std::uint64_t number = 0;  // the meetings that have ended
 
-  /// The last of `all` ends it.
+  /// The last of `all` threads ends it.
   void arrive(int all, bool value) {
     any |= value;
     if (++arrived < all) return;
@@ -42,7 +42,7 @@ struct Meeting {
   }
 };
 
-/// How far a box is that leaves shared memory.
+/// The progress of a box that is being stored from shared memory.
 struct StoredBox {
   bool grouped = false, read = false, written = false;
 };
@@ -60,16 +60,16 @@ struct Thread {
   std::function<bool()> ready;
   const char* waits_for = "";
   std::uint64_t cluster_meeting = 0;
-  /// Copies to shared memory that were begun; where each group of them ends.
+  /// Copies to shared memory that have been started, and where each group of them ends.
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
-  std::vector<std::shared_ptr<StoredBox>> boxes;  ///< that leave shared memory
+  std::vector<std::shared_ptr<StoredBox>> boxes;  // being stored from shared memory
   std::uint64_t products_issued = 0;
-  std::deque<std::uint64_t> product_groups;  ///< products issued at the end of each
+  std::deque<std::uint64_t> product_groups;  // products issued up to the end of each
 };
 
 struct Warp {
-  const void* what = nullptr;  ///< that its lanes meet for
+  const void* what = nullptr;  // the statement at which its lanes meet
   void* data[32] = {};
   Meeting meeting;
 };
@@ -82,7 +82,7 @@ struct Cluster {
 struct Block {
   std::vector<std::uint8_t> memory;
   Cluster* cluster = nullptr;
-  unsigned number = 0;     ///< of those that run together
+  unsigned number = 0;     // of the blocks that run together
   std::uint32_t rank = 0;  ///< in its cluster
   int threads = 0, running = 0;
   std::array<Meeting, 16> meetings;
@@ -90,7 +90,7 @@ struct Block {
   std::vector<ProductQueue> products;  ///< by warpgroup
 };
 
-/// What a launch asks for.
+/// The parameters of a launch.
 struct Grid {
   unsigned blocks, threads, cluster, shared_bytes;
   int capability;  ///< of the device, in tenths
@@ -98,8 +98,8 @@ struct Grid {
 
 class Launch final : public Runtime {
  public:
-  /// Runs all blocks, with itself as what the kernel reaches; throws std::runtime_error when the kernel does
-  /// what it must not, or hangs.
+  /// Runs all blocks, and makes itself accessible to the kernel; throws std::runtime_error if the kernel
+  /// breaks a rule or hangs.
   Launch(const Grid&, Runtime*& of_kernel, std::function<void()> kernel);
 
   void execute(Site&, const Operand* operands, int count) override;
@@ -109,28 +109,29 @@ class Launch final : public Runtime {
   void* dynamic_memory(std::uint32_t alignment) override;
   std::uint32_t shared_address(const void*) override;
 
-  // For instructions, of the thread that runs.
+  // For instructions: the thread that is running.
   Thread& thread() { return *thread_; }
   /// Lets other threads run until `ready`; `what` is for the message of a kernel that hangs.
   void wait(const char* what, std::function<bool()> ready);
   /// Lets other threads run once.
   void pause();
-  /// All lanes of the warp: the last one does it with what each brought.
+  /// For all lanes of the warp: the last one to arrive performs it with what each lane provided.
   void with_warp(const void* what, void* mine, const std::function<void(void* const* of_lanes)>&);
   /// `bytes` of shared memory at an address, which may be another block's of the cluster.
   std::uint8_t* shared(std::uint32_t address, std::size_t bytes);
-  /// The same place in block `rank`, and where in its memory that is.
+  /// The same address in block `rank`, and its offset in that block's memory.
   static std::uint32_t of_rank(std::uint32_t rank, std::uint32_t address) {
     return offset(address) | rank << rank_shift;
   }
   static std::uint32_t rank(std::uint32_t address) { return address >> rank_shift; }
   static std::uint32_t offset(std::uint32_t address) { return address & ((1u << rank_shift) - 1); }
-  /// Later, at a random moment. It throws where a block that it is for has ended: nobody waited for it.
+  /// Performs it later, at a random moment. It throws if a block that it is for has ended without waiting
+  /// for it.
   void begin(std::function<void()> work) { work_.push_back(std::move(work)); }
   bool coin() { return random_() % 2 == 0; }
 
  private:
-  /// Where dynamic shared memory begins: aligned as the kernel declares it, and no better.
+  /// Where dynamic shared memory begins: aligned as the kernel declares it, but no better.
   static constexpr std::uint32_t dynamic_start(std::uint32_t alignment) {
     constexpr std::uint32_t fixed = fixed_variables * fixed_memory_bytes;
     return (fixed + 2 * alignment - 1) / (2 * alignment) * (2 * alignment) + alignment;
@@ -142,7 +143,7 @@ class Launch final : public Runtime {
   void start(Thread&, Block&, unsigned block, unsigned number);
   void loop();
   bool resume(Thread&);
-  /// Back to resume(), until it is called for this thread again.
+  /// Returns to resume(), until it is called for this thread again.
   void leave(Thread&);
   bool end_some_work(bool must);
   std::string waiting() const;

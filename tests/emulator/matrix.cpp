@@ -1,4 +1,4 @@
-// Matrix products and what brings their operands.
+// Matrix products and the instructions that load their operands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace {
 
 using Instruction = ptx::Instruction;
 
-/// Of a number of one byte or two.
+/// The value of one or two bytes.
 std::uint32_t number_at(const std::uint8_t* place, std::size_t bytes) {
   std::uint16_t bits = *place;
   if (bytes == 2) std::memcpy(&bits, place, 2);
   return bits;
 }
 
-/// What a lane brings to ldmatrix and stmatrix, which move matrices of 8 x 8.
+/// What a lane provides to ldmatrix and stmatrix, which move 8 x 8 matrices.
 struct MatrixRow {
   Execution* execution;
   std::uint8_t* row;
@@ -32,7 +32,7 @@ MatrixRow& lane(void* const* of_lanes, std::size_t number) {
   return *static_cast<MatrixRow*>(of_lanes[number]);
 }
 
-/// The row of 16 bytes that lane 8 * matrix + row gave.
+/// The row of 16 bytes whose address lane 8 * matrix + row gave.
 std::uint8_t* row_of(void* const* of_lanes, std::size_t matrix, std::size_t row) {
   return lane(of_lanes, 8 * matrix + row).row;
 }
@@ -88,7 +88,7 @@ regard_dtype type_of(std::string_view word) {
   throw std::runtime_error(fmt::format("products of '{}' are not emulated", word));
 }
 
-/// The words between points.
+/// The words between dots.
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
   while (!name.empty()) {
@@ -99,7 +99,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-/// "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": sums, left, right, sums before.
+/// "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": sums, left operand, right operand, previous sums.
 void multiply(Execution& e, const Instruction& i) {
   struct Lane {
     std::uint32_t left[4], right[2];
@@ -145,7 +145,7 @@ void issue(Execution& e, const Instruction& i) {
   const std::uint64_t number = thread.products_issued++;
   ProductPart& part = queue.part(thread, number, i);
   part.sums.clear();
-  part.registers = {};  // what an earlier product left is no operand of this one
+  part.registers = {};  // registers of an earlier product are no operand of this one
   part.left = 0;
   for (const ptx::Operand& sum : i.operands[0].parts) part.sums.push_back(static_cast<float*>(e.place(sum)));
   if (i.operands[1].kind == ptx::Operand::Kind::vector) {
@@ -174,7 +174,7 @@ void wait(Execution& e, const Instruction& i) {
   e.launch().wait("wgmma.wait_group", [&queue, count] { return queue.done() >= count; });
 }
 
-/// An operand in shared memory, as a descriptor says where it is: swizzled rows of 128 bytes in eights.
+/// An operand in shared memory, as described by a descriptor: swizzled rows of 128 bytes in groups of eight.
 class Tile {
  public:
   Tile(std::uint64_t descriptor, const std::vector<std::uint8_t>& memory)
@@ -190,7 +190,7 @@ class Tile {
   const std::uint8_t* at(std::uint32_t row, std::uint32_t byte) const {
     return place(row / 8 * eight_rows_ + row % 8 * 128 + byte);
   }
-  /// Rows are k, of 64 columns of 16 bits; blocks of columns lie `leading` apart.
+  /// Rows are k, with 64 columns of 16 bits; blocks of columns are `leading` apart.
   const std::uint8_t* transposed(std::uint32_t k, std::uint32_t column) const {
     return place(column / 64 * leading_ + k / 8 * eight_rows_ + k % 8 * 128 + column % 64 * 2);
   }
@@ -207,7 +207,7 @@ class Tile {
   std::uint32_t start_, leading_, eight_rows_;
 };
 
-/// The same bits with AVX2 as without: it brings no fused multiply-add.
+/// The same bits with AVX2 as without it: this adds no fused multiply-add.
 #ifdef __x86_64__
 [[gnu::target_clones("avx2", "default")]]
 #endif
@@ -270,7 +270,7 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   for (std::uint32_t row = 0; row < 64; ++row) {
     for (std::uint32_t k = 0; k < deep; ++k) {
       const std::uint32_t byte = k * bytes;
-      // Four neighbouring lanes share a row; a register has 4 bytes of it, its half of k and of rows.
+      // Four neighbouring lanes share a row; a register has 4 bytes of it, in one half of k and of the rows.
       const std::uint32_t lane = row % 8 * 4 + byte % 16 / 4, of_register = 2 * (byte / 16) + row % 16 / 8;
       const std::uint32_t bits =
           in_registers

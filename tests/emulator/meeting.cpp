@@ -1,5 +1,5 @@
-// Threads that wait for each other: barriers in memory, of a block by number, of a cluster; and what needs no
-// emulation, as everything is visible at once.
+// Threads that wait for each other: barriers in memory, numbered barriers of a block, of a cluster; and
+// instructions that need no emulation, as everything is visible at once.
 #include "emulator/barrier.h"
 #include "emulator/instructions.h"
 
@@ -34,13 +34,13 @@ void wait(Execution& e, const Instruction& i) {
   const Barrier& b = barrier(e, i.operands[1]);
   const auto parity = static_cast<std::uint32_t>(e.get(i.operands[2]));
   if (b.phase == parity && e.launch().coin())
-    e.launch().pause();  // and then it may say that it has not ended
+    e.launch().pause();  // afterwards it may report that the phase has not ended
   else
     e.launch().wait("mbarrier.try_wait", [&b, parity] { return b.phase != parity; });
   e.set(i.operands[0], b.phase != parity);
 }
 
-/// By the number that the first operand is.
+/// By the number in the first operand.
 Meeting& meeting_of(Execution& e, const Instruction& i) {
   return e.thread().block->meetings.at(e.get(i.operands[0]));
 }

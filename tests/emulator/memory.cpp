@@ -1,5 +1,4 @@
-// Shared memory: plain accesses, copies that go on beside the arithmetic, and tiles by the tensor memory
-// unit.
+// Shared memory: plain accesses, asynchronous copies, and tiles moved by the tensor memory accelerator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +19,7 @@ std::uint32_t address(Execution& e, const ptx::Operand& operand) {
   return static_cast<std::uint32_t>(e.get(operand));
 }
 
-/// The words of a vector, or the one that stands alone.
+/// The words of a vector, or a single word.
 std::span<const ptx::Operand> words_of(const ptx::Operand& operand) {
   if (operand.kind == ptx::Operand::Kind::vector) return operand.parts;
   return {&operand, 1};
@@ -58,7 +57,7 @@ void load_shared(Execution& e, const Instruction& i) {
   }
 }
 
-/// A word for each number of a vector. Additions are seen at once, in the order in which threads run.
+/// One word for each number of a vector. Additions are visible at once, in the order in which threads run.
 template <class Number>
 void add_global(Execution& e, const Instruction& i) {
   auto* to = reinterpret_cast<std::uint8_t*>(e.get(i.operands[0]));
@@ -72,7 +71,7 @@ void add_global(Execution& e, const Instruction& i) {
     to += sizeof sum;
   }
 }
-/// Who asks again and again until another has written lets that one go on.
+/// A thread that polls until another one has written lets that one run.
 void load_global_and_wait(Execution& e, const Instruction& i) {
   e.launch().pause();
   std::uint32_t word = 0;
@@ -93,7 +92,7 @@ void end_first_copies(Thread& thread, std::size_t count) {
   }
 }
 
-/// 16 bytes, of which as many as the last operand says are read.
+/// Copies 16 bytes, of which only as many are read as the last operand says.
 void copy(Execution& e, const Instruction& i) {
   std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 16);
   const void* const from = reinterpret_cast<const void*>(e.get(i.operands[1]));
@@ -109,7 +108,7 @@ void copy(Execution& e, const Instruction& i) {
 }
 void end_copy_group(Execution& e, const Instruction&) {
   Thread& thread = e.thread();
-  if (e.launch().coin()) {  // as if done by now
+  if (e.launch().coin()) {  // as if it had already finished
     end_first_copies(thread, thread.copies.size());
     for (std::size_t& group : thread.copy_groups) group = 0;
   }
@@ -141,7 +140,7 @@ struct Box {
   }
 };
 
-/// [to], box, [barrier], and of a multicast the blocks that get it.
+/// [to], box, [barrier], and for a multicast the blocks that receive it.
 void load_box(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
   const Box box(e, i.operands[1]);
@@ -167,7 +166,7 @@ void load_box(Execution& e, const Instruction& i) {
   }
 }
 
-/// Both sides of a copy of bytes, and how many they are.
+/// Checks both addresses of a copy of bytes, and their number.
 std::uint32_t bytes_of_copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
   if (to % 16 != 0 || from % 16 != 0 || bytes % 16 != 0 || bytes == 0)
     throw std::runtime_error("a copy of bytes from, to or of what is no multiple of 16");
@@ -202,8 +201,7 @@ void add_pair(Execution& e, const Instruction& i) {
   for (std::size_t n = 0; n < 2; ++n) add(to + n, e.get_float(i.operands[1].parts[n]));
 }
 
-/// [to], [from], bytes: they are read and stored, or numbers of fp32 added, from now on or from a later
-/// moment.
+/// [to], [from], bytes: they are read and stored, or fp32 numbers added, at once or at a later moment.
 template <bool adds>
 void begin_stored_bytes(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
@@ -231,7 +229,7 @@ void begin_stored_bytes(Execution& e, const Instruction& i) {
   });
 }
 
-/// box, [from]: what is in shared memory when it is read may be anything from now on, or from a later moment.
+/// box, [from]: shared memory may be read at once or at a later moment.
 void begin_stored_box(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
   const Box box(e, i.operands[0]);
@@ -245,7 +243,7 @@ void begin_stored_box(Execution& e, const Instruction& i) {
   e.thread().boxes.push_back(stored);
   launch.begin([=, &launch, &block] {
     if (block.running == 0) throw std::runtime_error("a block ends before a box was read that leaves it");
-    // Where it lies while it is on its way.
+    // Its contents between reading and writing.
     const auto copy = std::make_shared<std::vector<std::uint8_t>>(memory, memory + offset + bytes);
     stored->read = true;
     launch.begin([=] {
@@ -257,7 +255,7 @@ void begin_stored_box(Execution& e, const Instruction& i) {
 void end_stored_boxes(Execution& e, const Instruction&) {
   for (const auto& box : e.thread().boxes) box->grouped = true;
 }
-/// Only groups of all before are waited for.
+/// Waiting is only supported for all earlier groups.
 template <bool StoredBox::* state>
 void wait_for_stored_boxes(Execution& e, const Instruction& i) {
   if (e.get(i.operands[0]) != 0) throw std::runtime_error(fmt::format("{} of some groups", i.name));
@@ -269,7 +267,7 @@ void wait_for_stored_boxes(Execution& e, const Instruction& i) {
   std::erase_if(boxes, [](const auto& box) { return box->grouped && box->written; });
 }
 
-/// [to], value, [barrier]: in whichever block of the cluster.
+/// [to], value, [barrier]: in any block of the cluster.
 void send(Execution& e, const Instruction& i) {
   std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 4);
   const auto value = static_cast<std::uint32_t>(e.get(i.operands[1]));

@@ -1,4 +1,4 @@
-// Numbers of 8 and 16 bits, as the oracle knows them.
+// 8-bit and 16-bit numbers, as the oracle defines them.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ inline std::uint32_t encoded(regard_dtype dtype, float x) {
   regard::oracle::encode(dtype, &bits, 0, static_cast<double>(x));
   return bits;
 }
-/// The same, where what is too large becomes the largest.
+/// The same, but numbers that are too large become the largest one.
 inline std::uint32_t encoded_finite(regard_dtype dtype, float x) {
   const auto most = static_cast<float>(regard::oracle::format(dtype).largest());
   return encoded(dtype, std::isnan(x) ? x : std::fmin(std::fmax(x, -most), most));

@@ -1,5 +1,5 @@
-// libnvrtc.so.13 without NVRTC: what it gives as machine code is a shared object for this machine, made by
-// the host's compiler, with CUDA's number in its header. The emulated driver loads it.
+// libnvrtc.so.13 without NVRTC: the machine code that it returns is a shared object for this machine, built
+// by the host's compiler, with CUDA's machine number in its header. The emulated driver loads it.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -65,7 +65,8 @@ int copy(const std::string& text, char* to, std::size_t end_mark) {
   return 0;
 }
 
-/// Of what makes the code, this library and what kernels include, so that no older code is taken for today's.
+/// A hash of everything that determines the code: this library and what kernels include, so that older code
+/// is never mistaken for current code.
 std::size_t build_number() {
   Dl_info self{};
   dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &self);

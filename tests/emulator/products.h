@@ -1,4 +1,4 @@
-// Asynchronous matrix products of a warpgroup, in the order that its threads issue them.
+// Asynchronous matrix products of a warpgroup, in the order in which its threads issue them.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ namespace ptx {
 struct Instruction;
 }
 
-/// What one thread gives to a product.
+/// What one thread contributes to a product.
 struct ProductPart {
   std::vector<float*> sums;
-  std::array<std::uint32_t, 4>
-      registers{};  ///< of the left operand: what was issued, whatever the kernel's variables become
-  std::uint64_t left = 0, right = 0;  ///< operands in shared memory
+  std::array<std::uint32_t, 4> registers{};  // of the left operand: the values when it was issued, whatever
+                                             // happens to the kernel's variables
+  std::uint64_t left = 0, right = 0;         ///< operands in shared memory
   bool adds = true;
 };
 
@@ -29,11 +29,11 @@ class ProductQueue {
  public:
   static constexpr int threads = 128;
 
-  /// What a thread gives to its `number`-th product; to be filled, and then to be issued.
+  /// What a thread contributes to its `number`-th product; to be filled, and then issued.
   ProductPart& part(const Thread&, std::uint64_t number, const ptx::Instruction&);
-  /// By one more thread of the block; the last one begins it.
+  /// Issued by one more thread of the block; the last one starts it.
   void issued(Launch&, const Block&, std::uint64_t number);
-  /// How many are done, one after the other.
+  /// How many are done; they finish in order.
   std::uint64_t done() const { return done_; }
 
  private:
@@ -45,7 +45,7 @@ class ProductQueue {
   static void compute(const Product&, const std::vector<std::uint8_t>& memory);
 
   std::deque<Product> products_;
-  std::vector<Product> used_;  ///< done, to be used again with their memory
+  std::vector<Product> used_;  // done; kept so that their memory can be reused
   std::uint64_t done_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
-/// Parts between commas outside of brackets.
+/// The parts between commas that are outside brackets.
 std::vector<std::string_view> list(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;

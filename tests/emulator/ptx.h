@@ -1,5 +1,5 @@
-// PTX as `asm` statements write it: a few instructions, whose operands are those of the statement, registers
-// of their own, numbers, and memory.
+// PTX as `asm` statements contain it: a few instructions, whose operands are those of the statement, their
+// own registers, numbers, and memory.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ptx {
 struct Operand {
   enum class Kind { argument, local, number, thread_number, cluster_rank, vector, memory, nothing };
   Kind kind;
-  std::int64_t number = 0;     ///< which argument or register; of a number itself
-  std::vector<Operand> parts;  ///< of a vector; of memory its address and, of a tile, the coordinates
+  std::int64_t number = 0;     // which argument or register; for a number, its value
+  std::vector<Operand> parts;  // of a vector; for memory its address and, for a tile, the coordinates
 };
 
 struct Instruction {
@@ -33,8 +33,8 @@ struct Program {
   int locals = 0;
 };
 
-/// Throws std::runtime_error for what the emulator does not know, or a chip of this compute capability has
-/// not.
+/// Throws std::runtime_error for instructions that the emulator does not know, or that a GPU of this compute
+/// capability does not have.
 Program parse(std::string_view text, int capability);
 
 }  // namespace ptx

@@ -1,5 +1,5 @@
-// What a translated kernel and the emulator that runs it know of each other. A kernel is a shared object of
-// its own, compiled by the host's compiler; it reaches the emulator through the one pointer it is given.
+// The interface between a translated kernel and the emulator that runs it. A kernel is a separate shared
+// object built by the host's compiler; it reaches the emulator through the one pointer that it is given.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace emulator {
 
-/// An operand of an `asm` statement: where it is, or text that stands in the instruction.
+/// An operand of an `asm` statement: its address, or text that is part of the instruction.
 struct Operand {
   void* place;
   std::uint32_t bytes;
   const char* text;
 };
 
-/// Where an `asm` statement stands. The emulator reads its text at the first use.
+/// The location of an `asm` statement. The emulator parses its text on first use.
 struct Site {
   const char* text;
   const void* program;
@@ -24,34 +24,34 @@ struct Index {
   unsigned x, y, z;
 };
 
-/// A thread's place in its launch.
+/// A thread's position in its launch.
 struct Position {
   Index thread, block, block_size, grid_size;
 };
 
-/// What the lanes of a warp do together.
+/// An operation that the lanes of a warp perform together.
 enum class Collective { shuffle, shuffle_xor, shuffle_up, any, ballot, sum, nothing };
 
 class Runtime {
  public:
   virtual void execute(Site&, const Operand* operands, int count) = 0;
-  /// Of each lane `value` goes in, and what `what` makes of all of them comes out.
+  /// Takes a `value` from each lane, and returns what `what` makes of all of them.
   virtual std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) = 0;
-  /// All threads of the block; whether one of them has `value`.
+  /// Waits for all threads of the block; returns whether `value` is true for one of them.
   virtual bool sync_block(bool value) = 0;
-  /// Shared memory of the block: a variable's, and what the launch asked for.
+  /// Shared memory of the block: that of a variable, and the amount requested by the launch.
   virtual void* fixed_memory(int number) = 0;
-  /// `alignment`: as declared, 0 where it is not.
+  /// `alignment`: as declared, 0 if it is not.
   virtual void* dynamic_memory(std::uint32_t alignment) = 0;
   virtual std::uint32_t shared_address(const void*) = 0;
 
-  Position position{};  ///< of the thread that runs
+  Position position{};  // of the running thread
 
  protected:
   ~Runtime() = default;
 };
 
-/// Variables in shared memory that a kernel may have, and the most bytes of one.
+/// The maximum number of shared memory variables in a kernel, and the maximum bytes of one.
 constexpr int fixed_variables = 2;
 constexpr std::size_t fixed_memory_bytes = 4096;
 

@@ -12,7 +12,7 @@ std::uint32_t TensorMap::bytes_of_box() const {
 
 namespace {
 
-/// function(place in swizzled shared memory, address in the tensor, or nullptr outside) for each element.
+/// function(offset in swizzled shared memory, address in the tensor, or nullptr outside) for each element.
 template <class Function>
 void each_element(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates, std::uint32_t place,
                   Function function) {

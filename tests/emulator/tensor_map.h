@@ -1,4 +1,4 @@
-// What a tensor map holds here, where NVIDIA's is opaque, and the boxes that it finds.
+// The contents of a tensor map in the emulator (NVIDIA's is opaque), and the boxes that it describes.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= sizeof(regard::cuda::TensorMap));
 
-/// A box to shared memory, `place` bytes behind its start `memory`: rows of 128 bytes behind each other,
-/// their 16-byte parts changed by the place (swizzle_128_bytes). Zeros outside of the tensor.
+/// Copies a box to shared memory, at offset `place` from its start `memory`: consecutive rows of 128 bytes,
+/// whose 16-byte parts are permuted by their address (swizzle_128_bytes). Zeros outside the tensor.
 void copy_box(const TensorMap&, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
               std::uint32_t place);
 
-/// The same from there into the tensor; what lies outside of it is left out.
+/// The reverse: from shared memory into the tensor; what is outside the tensor is left out.
 void store_box(const TensorMap&, const std::array<std::int32_t, 5>& coordinates, const std::uint8_t* memory,
                std::uint32_t place);
 
-/// Where byte `at` of shared memory stands when it is swizzled.
+/// Where byte `at` of shared memory is stored when it is swizzled.
 inline std::uint32_t swizzled(std::uint32_t at) {
   return at ^ (at >> 7 & 7) << 4;
 }

@@ -15,7 +15,7 @@ bool is_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Behind a string or character that begins at `at`.
+/// The position after a string or character that begins at `at`.
 std::size_t behind_quoted(std::string_view text, std::size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != quote; ++at)
@@ -23,7 +23,7 @@ std::size_t behind_quoted(std::string_view text, std::size_t at) {
   return at + 1;
 }
 
-/// Behind the parenthesis that closes the one at `at`.
+/// The position after the parenthesis that closes the one at `at`.
 std::size_t behind_parentheses(std::string_view text, std::size_t at) {
   int depth = 0;
   while (at < text.size()) {
@@ -39,7 +39,7 @@ std::size_t behind_parentheses(std::string_view text, std::size_t at) {
   throw std::runtime_error("an asm statement does not end");
 }
 
-/// The parts of `text` between separators that stand outside of all parentheses and quotes.
+/// The parts of `text` between separators that are outside all parentheses and quotes.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   std::size_t start = 0, at = 0;
@@ -61,7 +61,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   return parts;
 }
 
-/// `"r"(x)` as the emulator takes it.
+/// `"r"(x)` in the form that the emulator takes.
 std::string operand_of(std::string_view text) {
   const std::size_t at = text.find('(');
   const std::string_view constraint = text.substr(0, at);
@@ -70,7 +70,7 @@ std::string operand_of(std::string_view text) {
                      constraint.find('C') != std::string_view::npos ? "text" : "operand", value);
 }
 
-/// What stands between the parentheses of an asm statement: text, outputs, inputs, and what it changes.
+/// The contents of the parentheses of an asm statement: text, outputs, inputs, and clobbers.
 std::string statement_of(std::string_view inside) {
   const std::vector<std::string_view> sections = parts_of(inside, ':');
   std::string operands;
@@ -92,7 +92,7 @@ std::string with_statements(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     if (text[at] == '"' || text[at] == '\'') {
-      // A digit separator is no quote.
+      // A digit separator is not a quote.
       const bool quoted = text[at] == '"' || at == 0 || !is_letter(text[at - 1]);
       const std::size_t end = quoted ? behind_quoted(text, at) : at + 1;
       out += text.substr(at, end - at);

@@ -1,4 +1,4 @@
-// CUDA C++ to C++: what the host's compiler cannot read becomes calls of the emulator.
+// CUDA C++ to C++: code that the host's compiler cannot compile becomes calls of the emulator.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace emulator {
 
-/// `source` is preprocessed, with one kernel in it. Its `asm` statements, whose text is PTX, become calls
-/// that execute them, its shared variables references into the block's memory; and behind it stands what
-/// launches it, `emulator_launch`. Throws std::runtime_error.
+/// `source` is preprocessed and contains one kernel. Its `asm` statements, whose text is PTX, become calls
+/// that execute them, its shared variables become references into the block's memory, and after the kernel
+/// comes the function that launches it, `emulator_launch`. Throws std::runtime_error.
 std::string translate(std::string_view source);
 
 }  // namespace emulator

@@ -4,7 +4,7 @@
 
 namespace emulator {
 
-/// Without white space at both ends.
+/// `text` without white space at both ends.
 inline std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\n");
   if (first == std::string_view::npos) return {};

@@ -1,5 +1,6 @@
-// Numbers that are alike, huge or tiny, on every target: their roundings do not average out, and yet a right
-// kernel is within the tolerances (tests/oracle/compare_test.cpp: and one that drops a key is not).
+// Numbers that are all equal, huge or tiny, on every target: their rounding errors do not average out, and
+// yet a correct kernel is within the tolerances (and one that drops a key is not:
+// tests/oracle/compare_test.cpp).
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
@@ -30,16 +31,16 @@ TEST_P(Alike, BackwardIsRight) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
-      // A GPU rounds dS. Equal ones are then off by the same, which the tolerance does not know of those of
-      // fp16 near 0.
+      // A GPU rounds dS. Equal numbers then all have the same error, which the tolerance does not account
+      // for in fp16 near 0.
       const std::string name = numbers.name;
       if (is_gpu(GetParam()) && name == "all are 0.1, one key has all the weight" && dtype == "fp16")
         continue;
       expect_right("bwd " + dtype + " h=1 s=300 d=64", {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=1 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
                    {GetParam(), "", 2}, options);
-      // Of kept weights it rounds them one way, of dropped ones another, while their sums cancel. The
-      // tolerance knows of one way for all.
+      // It rounds kept weights in one direction and dropped ones in another, while their sums cancel. The
+      // tolerance assumes one direction for all.
       if (is_gpu(GetParam()) && name == "signs alternate by rows" && dtype == "bf16") continue;
       expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
                    {GetParam(), is_gpu(GetParam()) ? "" : "generic", 2}, options);

@@ -1,5 +1,5 @@
-// The kernels of cpu-amx with the tile unit in plain C++: every layout and tail of the tile products, also on
-// machines without AMX. Where there is AMX, the other tests run cpu-amx as the best target.
+// The kernels of cpu-amx with the tile unit emulated in C++: every layout and tail of the tile products,
+// even on machines without AMX. On machines with AMX, the other tests run cpu-amx as the best target.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,18 +10,18 @@
 namespace regard::test {
 namespace {
 
-// A kernel that falls to the generic one would pass its test without having run.
+// A kernel that falls back to the generic one would pass its test without having run.
 [[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
 
 using Texts = std::vector<std::string>;
 
-/// With bf16, and with fp16, whose numbers are two bf16 to the unit.
+/// In bf16, and in fp16, whose numbers are two bf16 numbers for the unit.
 void expect_forward_right(const std::string& rest, const Path& path, const CaseOptions& options = {}) {
   for (const char* dtype : {"bf16", "fp16"})
     test::expect_right(std::string("fwd ") + dtype + " lse " + rest, path, options);
 }
 
-/// Every head with every tail, as "pass dtype head tail", forward and backward.
+/// Every head combined with every tail, as "pass dtype head tail", forward and backward.
 void expect_right(const Texts& heads, const Texts& tails) {
   for (const std::string& head : heads) {
     for (const std::string& tail : tails) {
@@ -66,11 +66,11 @@ TEST(Amx, RowsOfSeveralHeadsInATile) {
       expect_forward_right(std::string(shape) + " " + rest, {"cpu-amx-emulated", "forward"});
 }
 
-// With one thread, so that a block has as many rows as it can, of several tiles that see different keys.
+// With one thread, so that a block has as many rows as possible, in several tiles that see different keys.
 TEST(Amx, GroupsAndSequencesThatShareKeys) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
                     "b=2 sq=100 sk=900 d=59 dv=47 layout=sbhd",
-                    "b=9 sq=70 sk=300 d=64 layout=sbhd",  // rows too far apart to be read where they lie
+                    "b=9 sq=70 sk=300 d=64 layout=sbhd",  // rows too far apart to be read in place
                     "b=2 sq=70 sk=352 d=96 layout=bshd",
                     "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64",
                     "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64 lengths mask=causal",
@@ -114,7 +114,7 @@ TEST(Amx, BackwardOfQueriesThatTheFirstKeysAreHiddenFrom) {
   }
 }
 
-// By blocks of keys that take turns, and by parts of the queries that are added up.
+// With blocks of keys that take turns, and with parts of the queries that are added up.
 TEST(Amx, BackwardHasTheSameBitsForAnyNumberOfThreads) {
   for (const char* problem :
        {"bwd bf16 h=2 sq=300 sk=700 d=40 mask=causal", "bwd bf16 hq=7 hk=1 sq=300 sk=400 d=24 mask=causal",

@@ -1,5 +1,5 @@
-// Backward at the edges: sizes around tiles, what lies behind sequences, sequences without rows or keys,
-// memory that holds anything.
+// Edge cases of backward: sizes around tiles, memory past the end of sequences, sequences without rows or
+// keys, memory with any contents.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Size {
   int sq, sk;
 };
 
-/// Every size with the next ones of some words; on a GPU, whose tiles differ, with all of them.
+/// Every size combined with the next of some words in turn; on a GPU, whose tiles differ, with all of them.
 std::vector<Entry> each_size(const std::vector<Size>& sizes, const Texts& words,
                              const CaseOptions& options = {}) {
   std::vector<Entry> entries;
@@ -36,7 +36,7 @@ std::vector<Entry> each_size(const std::vector<Size>& sizes, const Texts& words,
   return entries;
 }
 
-// The sizes that flash_attn's tests have.
+// The sizes in flash_attn's tests.
 TEST(Backward, SizesThatOthersTest) {
   expect_right(
       each_size({{1, 1},
@@ -59,11 +59,11 @@ TEST(Backward, SizesThatOthersTest) {
   expect_right(
       each_size({{1024, 1024}, {1023, 1024}, {1024, 1023}},
                 {"bf16 h=1 d=64", "bf16 hq=2 hk=1 d=64 mask=causal", "bf16 h=1 d=64 mask=window:70,20"}));
-  if (!on_gpu()) return;  // the oracle takes long for these
+  if (!on_gpu()) return;  // the oracle is slow for these
   expect_right({{"bwd bf16 h=1 d=64 sq=4096 sk=4096 mask=causal"}, {"bwd bf16 h=1 d=128 sq=4224 sk=4224"}});
 }
 
-/// What is left of tiles of 128, 80 and 64 rows or keys, on both sides.
+/// Partial tiles of 128, 80 and 64 rows or keys, on both sides.
 const std::vector<Size> tails = {{129, 255}, {191, 192}, {192, 191}, {193, 193}, {255, 129},
                                  {63, 65},   {65, 63},   {81, 319},  {1, 127},   {127, 1}};
 
@@ -81,7 +81,7 @@ const Numbers far_below_zero = {
       return first ? std::optional(role == REGARD_Q ? 40.0 : -60.0) : std::nullopt;
     }};
 
-// A key behind the last one that was taken for zeros would have a weight of e^300.
+// A key past the last one, if taken for zeros, would have a weight of e^300.
 TEST(Backward, TailsOfSequencesWhoseLseIsFarBelowZero) {
   CaseOptions options;
   options.numbers = &far_below_zero;
@@ -114,7 +114,7 @@ TEST(Backward, GroupsOfHeads) {
                        {"", "mask=causal", "mask=window:15,0,sink=3"}));
 }
 
-/// How many rows and keys each sequence of a batch has.
+/// Sets how many rows and keys each sequence of a batch has.
 void set_sizes(Case& c, const std::vector<Size>& sizes) {
   int rows = 0, keys = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -154,7 +154,7 @@ TEST(Backward, GradientsOfABiasHaveTheSameBits) {
   }
 }
 
-// What the first run leaves in the workspace is what the second one finds there.
+// The second run finds in the workspace what the first one left there.
 TEST(Backward, RunsInARowInOneWorkspace) {
   for (const char* text : {"bwd bf16 b=2 hq=4 hk=2 sq=200 sk=170 d=64 mask=causal",
                            "bwd bf16 b=2 hq=4 hk=2 sq=200 sk=170 d=64 mask=causal deterministic",

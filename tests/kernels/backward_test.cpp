@@ -67,7 +67,7 @@ TEST(Backward, ScoreModifiersInPairsOnEveryTarget) {
       runnable_targets());
 }
 
-// One gradient per broadcast shape, written in place or summed over what shares the bias.
+// One gradient per broadcast shape, stored directly or summed over everything that shares the bias.
 TEST(Backward, BiasGradients) {
   for (const char* bias : {"bias=11 dbias", "bias=1h dbias", "bias=b1 dbias", "bias=bh dbias"})
     for (const char* shape : {"b=3 hq=4 hk=2 sq=70 sk=210", "b=1 hq=4 hk=4 sq=130 sk=31", "b=2 h=1 s=65"})
@@ -77,7 +77,7 @@ TEST(Backward, BiasGradients) {
           {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths", "softcap=0.5 lengths"}));
 }
 
-// dS is then the gradient of the bias before the slope of the cap is multiplied with it.
+// dS before multiplication by the slope of the cap is then the gradient of the bias.
 TEST(Backward, ABiasBehindASoftCapInOddSizes) {
   for (const char* dtype : {"fp32", "bf16"})
     expect_right(product({std::string(dtype) + " b=2 hq=2 hk=1 softcap=0.5 bias=1h dbias"},
@@ -92,7 +92,7 @@ TEST(Backward, PackedSequences) {
        "sink", "lengths sink bias=alibi", "softcap=3 mask=causal_top_left bias=alibi_b", "dropout=0.2"}));
 }
 
-// Few heads and many keys: the plan cuts the keys into parts, each with its own sum for dQ.
+// Few heads and many keys: the plan cuts the keys into parts, each with a separate sum for dQ.
 TEST(Backward, PartsOfTheKeys) {
   expect_right(
       product({"fp32 d=40 h=1 sq=70 sk=700", "bf16 d=64 hq=2 hk=1 sq=70 sk=900"},
@@ -131,7 +131,7 @@ TEST(Backward, NoKeysWithBiasGradients) {
               {"bias=11", "bias=1h", "bias=b1", "bias=bh"}));
 }
 
-// The LSE of large scores is rounded to thousands: a probability is still at most 1.
+// The LSE of large scores is rounded by thousands: a probability is still at most 1.
 TEST(Backward, LargeScalesGiveFiniteGradients) {
   expect_right(product({"fp32 h=1 sq=64 sk=512 d=64 scale=1e9", "bf16 h=1 sq=64 sk=512 d=64 scale=1e9"},
                        {"", "mask=causal"}),
@@ -152,11 +152,11 @@ TEST(Backward, ExtremeLogits) {
   CaseOptions sink;
   sink.sink_offset = 50;
   expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 sink"}, {"", "mask=causal"}, sink));
-  sink.sink_offset = -83;  // its part of the softmax is no normal number
+  sink.sink_offset = -83;  // its weight in the softmax is subnormal
   expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 sink"}, {"", "mask=causal"}, sink), runnable_targets());
 }
 
-// Small caps hide what a score was, and with it the slope there.
+// Small caps hide the original score, and with it the slope there.
 TEST(Backward, SmallSoftCaps) {
   expect_right(product({"fp32 h=3 sq=70 sk=200 d=64 scale=-0.2", "bf16 h=3 sq=70 sk=200 d=64"},
                        {"softcap=0.01", "softcap=0.001", "softcap=0.0001"}),
@@ -173,7 +173,7 @@ TEST(Backward, LayoutsAndPaddedRows) {
               {"layout=bshd", "layout=bhsd", "layout=sbhd"}, options));
 }
 
-// Few heads with many rows: dK and dV are the sums of what parts of the queries have of them.
+// Few heads with many rows: dK and dV are sums over the parts of the queries.
 TEST(Backward, PartsOfTheQueries) {
   expect_right(
       product({"fp32 h=1 sq=4200 sk=40 d=24",
@@ -190,7 +190,7 @@ TEST(Backward, PartsOfTheQueries) {
       runnable_targets());
 }
 
-// Parts that see none of a block of keys leave it out, and blocks that nobody sees have gradients of 0.
+// Parts that see none of a block of keys skip it, and blocks that no query sees have gradients of 0.
 TEST(Backward, PartsOfTheQueriesThatSeeOthersKeys) {
   expect_right(product({"bf16 h=1 sq=4200 sk=2300 d=7 mask=causal", "fp32 h=1 sq=4200 sk=900 d=8 mask=causal",
                         "bf16 b=3 h=1 sq=4200 sk=700 d=7 mask=causal_top_left lengths",
@@ -200,7 +200,7 @@ TEST(Backward, PartsOfTheQueriesThatSeeOthersKeys) {
                runnable_targets());
 }
 
-// The order in which parts are added up, by blocks of their own or by one that goes through all.
+// The order in which parts are added up, by separate blocks or by one that processes all.
 TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
   for (const char* text :
        {"bwd bf16 h=2 sq=6200 sk=300 d=40", "bwd fp32 h=1 sq=4200 sk=300 d=24 dv=40 mask=causal",
@@ -218,8 +218,8 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
       expect_same_bits(text, target, {16});
 }
 
-// The first block of keys that sees a query clears its dQ and waits for nobody, the last one stores it.
-// Blocks between that see none of a tile pass its turn on. Some queries see no key at all.
+// The first block of keys that sees a query clears its dQ without waiting for any other, the last one stores
+// it. Blocks in between that see none of a tile pass its turn on. Some queries see no key at all.
 TEST(Backward, WindowsOverManyBlocksOfKeys) {
   for (const char* text :
        {"bwd fp32 hq=2 hk=1 s=2500 d=8 mask=window:100,20,sink=5",
@@ -263,7 +263,7 @@ std::int64_t workspace_bytes(const Problem& p, const Path& path) {
   return bytes;
 }
 
-/// O and LSE by Regard's own forward pass: the oracle takes too long at these lengths.
+/// O and LSE from Regard's own forward pass: the oracle is too slow at these lengths.
 void run_forward(Case& c) {
   Problem forward = c.problem();
   forward.pass = Pass::fwd;
@@ -277,8 +277,8 @@ void run_forward(Case& c) {
   regard_problem_destroy(problem);
 }
 
-/// Checks the gradients of rows [first, first + count) as a problem of its own. Its rows within a window of
-/// an end that is not the sequence's own have neighbours outside of it, and are not looked at.
+/// Checks the gradients of rows [first, first + count) as a separate problem. Rows within a window of an end
+/// that is not the sequence's own have neighbours outside, and are not checked.
 void expect_right_between(const Case& c, std::int64_t first, std::int64_t count) {
   Problem part = c.problem();
   const std::int64_t window = part.window_left;

@@ -1,4 +1,4 @@
-// A bias of fp32 beside 16-bit inputs: its own numbers are added to the scores, and its gradient is not
+// An fp32 bias with 16-bit inputs: its exact numbers are added to the scores, and its gradient is not
 // rounded to 16 bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Draw {
     return list[random_() % list.size()];
   }
 
-  /// What kernels are compiled for is one of few, and all else is drawn.
+  /// The parameters that kernels are compiled for come from a small set, and everything else is random.
   std::string problem(const std::string& words, std::int64_t most_rows) {
     const std::int64_t hk = up_to(3), window = up_to(90);
     const std::string mask =
@@ -46,7 +46,7 @@ class Draw {
                        one_of<std::string>({"bshd", "bhsd", "sbhd"}), one_of<std::string>({"", " lengths"}));
   }
 
-  /// 16 bits hold no such numbers, or hold their differences only roughly.
+  /// 16-bit types cannot represent such numbers, or only roughly represent their differences.
   CaseOptions options() {
     CaseOptions options;
     options.seed = random_() % 1000;
@@ -100,8 +100,8 @@ TEST(BiasType, NeighboursThatSixteenBitsDoNotTellApart) {
     }
 }
 
-// They are those of the same numbers in fp32, as O and LSE, which backward reads, are given. 16 bits would be
-// off by 2^-10 and 2^-13.
+// They match those of the same numbers in fp32, because backward is given the same O and LSE. Rounded to 16
+// bits they would be off by 2^-10 and 2^-13.
 TEST(BiasType, GradientsAreNotRoundedToSixteenBits) {
   for (const char* bias : {"11", "bh"})
     for (const char* dtype : {"bf16", "fp16"})

@@ -1,4 +1,4 @@
-// Few query rows against many keys: the decode kernel, key ranges in parts, and their merge.
+// Few query rows against many keys: the decode kernel, split key ranges, and their merge.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ const char* const features[] = {"",
                                 "scale=-0.2",
                                 "scale=0"};
 
-/// On a CPU by the decode kernel; on a GPU, where none is yet, by what the plan takes for few rows.
+/// On a CPU with the decode kernel; on a GPU, which has none yet, with the plan's choice for few rows.
 Path few_rows(const std::string& target = runnable_targets().front()) {
   return {target, is_gpu(target) ? "" : "decode"};
 }
@@ -90,7 +90,8 @@ std::int64_t most_rows_of_block(const std::string& name) {
   return most;
 }
 
-// More rows than a block holds: a second one begins amid the rows of a query head and is not full.
+// More rows than a block holds: a second one starts in the middle of the rows of a query head and is not
+// full.
 TEST(Decode, TwoBlocksOfQueryRows) {
   for (const std::string& target : runnable_targets()) {
     if (is_gpu(target)) GTEST_SKIP() << "the blocks are those of the CPU's kernel";
@@ -141,7 +142,7 @@ TEST(Decode, ExtremeLogits) {
   expect_right("fwd bf16 lse h=2 sq=1 sk=500 d=64 splits=2", few_rows(), huge);
 }
 
-// A part of the keys that no row sees weighs nothing; a row that sees no key at all is 0.
+// A part of the keys that no row sees has no weight; a row that sees no key at all is 0.
 TEST(Parts, OfTheForwardKernel) {
   for (const char* rest : {"", "mask=causal", "mask=window:70,0,sink=3", "sink mask=window:70,0", "ranges",
                            "bits", "dropout=0.3", "bias=bh", "sink lengths"})
@@ -150,7 +151,7 @@ TEST(Parts, OfTheForwardKernel) {
                    {runnable_targets().front(), "forward_split"});
 }
 
-// Parts that lie behind the keys of a short sequence add nothing.
+// Parts past the keys of a short sequence add nothing.
 TEST(Parts, OfSequencesOfManyLengths) {
   for (const char* rest : {"", "mask=causal", "mask=window:300,0,sink=3"})
     for (const char* lengths : {"lengths b=8 sq=16 sk=1000", "varlen b=8 sq=16 sk=1000 tq=64 tk=3001"})
@@ -158,7 +159,7 @@ TEST(Parts, OfSequencesOfManyLengths) {
                    {runnable_targets().front(), "forward_split"});
 }
 
-// In the tiles of every head dimension; on a GPU with query heads that share K and V in one block.
+// With the tiles of every head dimension; on a GPU with query heads that share K and V in one block.
 TEST(Parts, OfFewRowsOfManyHeads) {
   for (const char* dims : {"d=64", "d=128", "d=192 dv=128", "d=256"})
     for (const char* rest : {"hq=8 hk=2 sq=5", "hq=6 hk=2 sq=33 mask=causal sink",
@@ -167,7 +168,7 @@ TEST(Parts, OfFewRowsOfManyHeads) {
                    {runnable_targets().front(), "forward_split"});
 }
 
-// One huge score decides a row, and stands in one part.
+// One huge score decides a row, and is in one part.
 TEST(Parts, OfExtremeScores) {
   CaseOptions huge;
   huge.q_scale = 1000;

@@ -1,4 +1,4 @@
-// Forward of 8-bit inputs: on a GPU by its forward kernel, else by the generic one.
+// Forward with 8-bit inputs: on a GPU with its forward kernel, otherwise with the generic one.
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
@@ -54,7 +54,7 @@ TEST_P(EightBits, FewRowsOfManyHeads) {
     expect_right(std::string("fwd fp8 lse b=2 hq=12 hk=2 sk=300 d=128 ") + rest, path());
 }
 
-// On a GPU alone: the generic kernel splits nothing.
+// Only on a GPU: the generic kernel does not split.
 TEST_P(EightBits, PartsOfTheKeys) {
   if (path().family == "generic") GTEST_SKIP();
   for (const char* dims : {"d=64", "d=96 dv=112", "d=128", "d=256"})

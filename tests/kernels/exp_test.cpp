@@ -1,5 +1,5 @@
-// The exponentials of the CPU kernels against fp64, compiled for every target of this machine as its kernels
-// are. The bounds are the ones that their comment and docs/cpu.md state.
+// The exponentials of the CPU kernels against fp64, compiled for every target of this machine in the same
+// way as its kernels. The bounds are those stated in their comment and in docs/cpu.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The number as the comment has it, "7.5e-5".
+/// The number as written in the comment, "7.5e-5".
 std::string stated_bound(const std::string& precision) {
   const std::string header = text_of("kernels/cpu/exp.h");
   std::smatch found;
@@ -88,7 +88,7 @@ Function exp2_of(const std::string& target, const std::string& precision) {
   return {target, "exp2<regard::Precision::" + precision + ">"};
 }
 
-/// Every 61st float from -125 to 127, with both ends and what lies around 0; tiny ones are all 1.
+/// Every 61st float from -125 to 127, including both ends and numbers around 0; tiny ones all give 1.
 std::vector<std::vector<float>> samples() {
   constexpr std::size_t most = 1 << 16;
   std::vector<std::vector<float>> chunks = {{-125, 127, 0, -0.0f, 1, -1, 1e-40f, -1e-40f}};
@@ -159,7 +159,7 @@ TEST(Exp2, OutsideOfItsRange) {
   }
 }
 
-/// The relative error that the header states behind these words.
+/// The relative error that the header states after these words.
 double stated_error(const std::string& words) {
   std::smatch found;
   const std::string header = text_of("kernels/cpu/exp.h");
@@ -230,7 +230,7 @@ TEST(Tanh, RelativeErrorIsWithinTheStatedBound) {
     }
     RecordProperty("tanh on " + target, std::to_string(worst / bound));
     EXPECT_LE(worst, bound) << target << " at " << at;
-    // The argument of its exponential is rounded, which counts as often as it is large.
+    // The argument of its exponential is rounded, and the error is multiplied by its magnitude.
     EXPECT_LE(worst_slope, 20 * 0x1p-22) << target;
     const std::vector<float> ends = tanh({infinity, -infinity, 0, std::nanf("")});
     EXPECT_LE(std::max(std::abs(ends[0] - 1), std::abs(ends[1] + 1)), bound) << target;

@@ -1,5 +1,5 @@
-// A host that lets floating-point exceptions trap: rows without keys have LSE = -inf, and arithmetic with
-// that is none of his business.
+// A host that enables floating-point traps: rows without keys have LSE = -inf, and arithmetic with it must
+// not trap in the host.
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
@@ -11,7 +11,7 @@
 namespace regard::test {
 namespace {
 
-/// While it lives, in this thread and those that it starts.
+/// Active during its lifetime, in this thread and those that it starts.
 struct Traps {
   Traps() { feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW); }
   ~Traps() { fedisableexcept(FE_ALL_EXCEPT); }
@@ -19,7 +19,7 @@ struct Traps {
   Traps& operator=(const Traps&) = delete;
 };
 
-/// What call() gives; the mode and the flags of exceptions are to stay as they are.
+/// The result of call(); the mode and the exception flags must stay as they are.
 template <class Body>
 auto with_mode_kept(const Body& call) {
   const unsigned before = _mm_getcsr();
@@ -32,7 +32,7 @@ struct Call {
   std::string problem, family;
 };
 
-// Signatures of other tests, or of built-in kernels.
+// Signatures that other tests use, or of built-in kernels.
 const std::vector<Call> calls = {
     {"fwd fp32 lse h=2 sq=70 sk=20 d=64 mask=causal", "forward"},
     {"fwd bf16 lse h=2 sq=70 sk=20 d=64 mask=causal sink", "forward"},
@@ -47,7 +47,7 @@ const std::vector<Call> calls = {
     {"bwd fp32 h=2 sq=70 sk=20 d=8 mask=causal sink bias=11 dbias", "generic"},
 };
 
-/// Everything of a call, with the oracle's check, the plan's JSON and the explanation.
+/// Everything about a call, with the oracle's check, the plan's JSON and the explanation.
 void run_all(Case& c, const Path& path) {
   regard_problem* problem = nullptr;
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
@@ -98,7 +98,7 @@ TEST(FloatMode, StaysWhereACallFails) {
   EXPECT_NE(with_mode_kept([&] { return run(c, {}); }), "");
 }
 
-// Its direction of rounding makes no other bits.
+// Its rounding direction does not change any bits.
 TEST(FloatMode, RoundingOfTheHost) {
   if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "kernels of CPUs";
   for (const char* text : {"fwd fp32 lse h=2 sq=70 sk=300 d=40", "bwd bf16 h=2 sq=70 sk=300 d=40"}) {

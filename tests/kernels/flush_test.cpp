@@ -1,4 +1,4 @@
-// Weights far below the largest of their row: CPU kernels make 0 of what is no normal number, and leave the
+// Weights far below the largest of their row: CPU kernels flush subnormal numbers to 0, and leave the
 // caller's mode as it was.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace regard::test {
 namespace {
 
-// Distances of ALiBi go through all magnitudes.
+// ALiBi distances cover all magnitudes.
 TEST(Flush, WeightsOfEveryMagnitude) {
   for (const std::string& target : runnable_targets())
     for (const char* dtype : {"fp32", "bf16"}) {
@@ -26,14 +26,14 @@ TEST(Flush, WeightsOfEveryMagnitude) {
 }
 
 #if defined(__x86_64__)
-/// Two keys with the scores 0 and -83.2, so that the second one's weight is 2^-120, ...
+/// Two keys with the scores 0 and -83.2, so that the weight of the second is 2^-120, ...
 void fill(Case& c) {
   c.set(REGARD_Q, 0, 1);
   c.set(REGARD_K, 0, 0);
   c.set(REGARD_K, 1, -83.2);
 }
 
-// ... and products of it with 2^-10, which are 0 then.
+// ... and its products with 2^-10, which are then 0.
 TEST(Flush, ProductsBelowTheSmallestNumber) {
   if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "kernels of CPUs";
   constexpr double factor = 0x1p-10;

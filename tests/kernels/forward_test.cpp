@@ -12,7 +12,7 @@
 namespace regard::test {
 namespace {
 
-// A kernel that falls to the generic one would pass its test without having run.
+// A kernel that falls back to the generic one would pass its test without having run.
 [[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
 
 struct Entry {
@@ -20,7 +20,7 @@ struct Entry {
   CaseOptions options = {};
 };
 
-/// Every entry by the forward kernel of every given target.
+/// Checks every entry with the forward kernel of every given target.
 void expect_right(const std::vector<Entry>& entries, const std::vector<std::string>& targets) {
   std::vector<Path> paths;
   for (const std::string& target : targets) paths.push_back({target, "forward"});
@@ -48,9 +48,9 @@ TEST(Forward, LargeHeadDimensions) {
                 {"fwd fp16 lse h=1 s=130 d=512 mask=causal"}});
 }
 
-// Rows whose scores rise by too much are done again. Also several blocks of work for each block of threads.
+// Rows whose scores rise by too much are redone. Also several blocks of work for each block of threads.
 TEST(Forward, LongSequences) {
-  // As many heads as give each multiprocessor more than a block; a CPU has none to keep busy.
+  // Enough heads to give each multiprocessor more than one block; not needed on a CPU.
   const bool on_gpu = is_gpu(runnable_targets().front());
   std::vector<Entry> entries;
   for (const char* rest :
@@ -63,8 +63,8 @@ TEST(Forward, LongSequences) {
   expect_right(entries);
 }
 
-// Blocks in clusters load K and V for each other, and rows that overflow in one of them are done again by
-// both. Also an odd number of blocks for each head.
+// Blocks in clusters load K and V for each other, and rows that overflow in one of them are redone by both.
+// Also an odd number of blocks for each head.
 TEST(Forward, Clusters) {
   const std::string target = runnable_targets().front();
   if (target != "sm_90a") GTEST_SKIP() << "clusters of sm_90a";
@@ -82,8 +82,8 @@ TEST(Forward, Clusters) {
       test::expect_right("fwd lse " + dims + " " + rest, {target, family}, options);
 }
 
-// Where V is 0 at the keys that a row sees best, O is a sum of weights that are near 0 in the type they are
-// rounded to.
+// If V is 0 at the keys that a row sees best, O is a sum of weights that are near 0 in the type to which
+// they are rounded.
 TEST(Forward, SmallWeightsAlone) {
   std::vector<Entry> entries;
   for (const char* dtype : {"fp32", "bf16", "fp16"})
@@ -94,7 +94,7 @@ TEST(Forward, SmallWeightsAlone) {
   expect_right(entries, runnable_targets());
 }
 
-// A sink leaves the keys so little that O is no normal number.
+// A sink leaves so little weight to the keys that O is subnormal.
 TEST(Forward, SubnormalOutputs) {
   std::vector<Entry> entries;
   for (const char* dtype : {"fp32", "bf16"})
@@ -106,7 +106,7 @@ TEST(Forward, SubnormalOutputs) {
   expect_right(entries, runnable_targets());
 }
 
-// All weights of a row are one number, so that its error is that of their sum.
+// All weights of a row are the same number, so that its error is that of their sum.
 TEST(Forward, EqualScores) {
   std::vector<Entry> entries;
   for (const char* dtype : {"fp32", "bf16", "fp16"})
@@ -136,8 +136,8 @@ TEST(Forward, EveryMaskOnEveryShape) {
   expect_right(entries);
 }
 
-// Blocks of rows differ with the number of threads, and of nine and more the last ones are cut in parts: no
-// row is left out, and none depends on what shares its block.
+// Blocks of rows differ with the number of threads, and with nine or more threads the last ones are cut into
+// parts: no row is left out, and none depends on what shares its block.
 TEST(Forward, SameBitsForAnyNumberOfThreads) {
   if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "the blocks are those of a CPU's threads";
   struct Case {
@@ -207,8 +207,8 @@ TEST(Forward, ScoreModifiersOnEveryTarget) {
   expect_right(entries, runnable_targets());
 }
 
-// On a CPU rows of heads that share K and V stand in one tile, also where a head ends in the midst of it:
-// each lane has its own head's bias, slope, sink, bits and place in memory.
+// On a CPU, rows of heads that share K and V are in one tile, even if a head ends in the middle of it: each
+// lane has the bias, slope, sink, bits and memory position of its own head.
 TEST(Forward, RowsOfSeveralHeadsInATile) {
   std::vector<Entry> entries;
   for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59",
@@ -225,7 +225,7 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
   expect_right(entries, runnable_targets());
 }
 
-// Squares of a bias in bf16 are taken two keys a word, as far as rows go. Between rows lie NaN.
+// Squares of a bf16 bias are read two keys per word, as far as rows go. The gaps between rows are NaN.
 TEST(Forward, BiasRowsOfEveryLength) {
   std::vector<Entry> entries;
   for (const char* rest :
@@ -259,7 +259,7 @@ TEST(Forward, DenseWithLengths) {
   expect_right(entries);
 }
 
-// On a GPU query heads that share K and V stand in one block then.
+// On a GPU, query heads that share K and V are then in one block.
 TEST(Forward, FewRowsOfManyHeads) {
   std::vector<Entry> entries;
   for (const char* heads : {"hq=8 hk=2", "hq=12 hk=1", "hq=6 hk=3", "hq=80 hk=2"})
@@ -292,7 +292,7 @@ TEST(Forward, ExtremeLogits) {
     entries.push_back({rest});
     entries.back().options.q_scale = 1000;
   }
-  // Scores that rise by more than the softmax lets them in some steps of the keys and not in others.
+  // Scores that rise by more than the softmax allows in some steps of the keys and not in others.
   for (const char* rest : {"fwd fp32 lse h=2 sq=70 sk=900 d=64", "fwd bf16 lse h=2 sq=70 sk=900 d=64",
                            "fwd bf16 lse h=2 sq=70 sk=900 d=24 bits"}) {
     entries.push_back({rest});
@@ -303,8 +303,8 @@ TEST(Forward, ExtremeLogits) {
   expect_right(entries, runnable_targets());
 }
 
-// Padding by an additive bias, as frameworks write it: whole steps of keys, and whole rows, at the bottom of
-// the range. A row that is padded throughout is a row like any other.
+// Padding by an additive bias, as frameworks do it: whole steps of keys, and whole rows, at the bottom of
+// the range. A row that is padded throughout is treated like any other.
 TEST(Forward, PaddingByBias) {
   std::vector<Entry> entries;
   for (const double padding : {-1e10, -1e30, -3.4028234e38}) {
@@ -320,7 +320,7 @@ TEST(Forward, PaddingByBias) {
   expect_right(entries, runnable_targets());
 }
 
-// Scores so large that one unit in their last place is more than an exponent can hold.
+// Scores so large that one ulp is more than an exponent can hold.
 TEST(Forward, ScoresBeyondTheirOwnPrecision) {
   std::vector<Entry> entries;
   for (const char* scale : {" scale=1e7", " scale=1e9", " scale=1e12"})
@@ -331,8 +331,8 @@ TEST(Forward, ScoresBeyondTheirOwnPrecision) {
   expect_right(entries, runnable_targets());
 }
 
-// What meets a NaN is NaN, LSE too, and rows beside it are right: a maximum passes over NaN, and so may not
-// tell whether a row has seen a key.
+// Everything computed from a NaN is NaN, including LSE, and other rows are right: a maximum ignores NaN, and
+// therefore cannot tell whether a row has seen a key.
 TEST(Forward, NanIsNotHidden) {
   std::vector<Entry> entries;
   const auto add = [&](const std::string& rest, std::int64_t row, std::int64_t key) {
@@ -358,8 +358,8 @@ TEST(Forward, NanIsNotHidden) {
   expect_right(entries, runnable_targets());
 }
 
-// Whether the short polynomial serves is found out for many scores at once. (Heads are narrow, as rows of
-// wide ones decide for each other how weights are made.)
+// Whether the short polynomial can be used is decided for many scores at once. (Heads are narrow, as rows of
+// wide ones affect each other in how weights are computed.)
 TEST(Forward, SoftCapOfARowTakesNoNoticeOfItsNeighbours) {
   for (const std::string& target : runnable_targets())
     for (const char* dtype : {"bf16", "fp32"}) {
@@ -380,8 +380,8 @@ TEST(Forward, SoftCapOfARowTakesNoNoticeOfItsNeighbours) {
     }
 }
 
-// Rows of a tile decide for each other how weights are made: with batch_invariant a sequence has the same
-// tiles beside one of any length.
+// Rows of a tile affect each other in how weights are computed: with batch_invariant a sequence has the same
+// tiles next to one of any length.
 TEST(Forward, BatchInvariantBits) {
   const std::string target = runnable_targets().front();
   constexpr std::int64_t rows = 17, keys = 500, longer = 700;
@@ -398,7 +398,7 @@ TEST(Forward, BatchInvariantBits) {
     }
     beside.set(REGARD_OFFSETS_Q, 2, rows + longer);
     beside.set(REGARD_OFFSETS_K, 2, keys + longer);
-    // Tokens lie one after the other; the scores of one head in four rise all the time.
+    // Tokens are consecutive; the scores of one head in four rise all the time.
     for (Case* c : {&alone, &beside})
       for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V}) {
         const std::int64_t of_token = role == REGARD_Q ? 8 * 64 : 2 * 64;

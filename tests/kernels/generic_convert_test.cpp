@@ -6,7 +6,7 @@
 
 #include "oracle/number.h"
 
-// What the rendered constants give a kernel; the kernels' headers in a namespace of their own.
+// Provides the constants that a rendered kernel gets, with the kernels' headers in a separate namespace.
 #define regard regard_kernel_headers
 namespace regard {
 enum class DType { fp32, bf16, fp16, fp8, fp8_e5m2 };
@@ -27,7 +27,7 @@ void expect_like_oracle(regard_dtype dtype, Encode encode) {
   const auto format = regard::oracle::format(dtype);
   std::int64_t different = 0;
   for (std::uint64_t pattern = 0; pattern < (std::uint64_t{1} << 32); pattern += 1021) {
-    // The low bits are cleared now and then, so that exact midpoints come up.
+    // The low bits are cleared occasionally, so that exact midpoints come up.
     const auto bits = static_cast<std::uint32_t>(pattern % 3 == 0 ? pattern & 0xfff80000u : pattern);
     float value;
     std::memcpy(&value, &bits, sizeof value);

@@ -48,7 +48,7 @@ bool has(const std::string& text, const std::string& word) {
   return text.find(word) != std::string::npos;
 }
 
-/// The features behind `words`, as forward or backward problems. Packed tensors have no other layout.
+/// The features after `words`, as forward or backward problems. Packed tensors have no other layout.
 std::vector<std::string> each_feature(const std::string& words, const std::string& layout = "") {
   std::vector<std::string> texts;
   for (std::string feature : features) {
@@ -142,7 +142,7 @@ TEST_P(Generic, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(GenericLong, SequencesTakeLinearMemoryAndSkipMaskedTiles) {
-  // 2^32 pairs: computing them all, or storing them, would not end.
+  // 2^32 pairs: computing or storing them all would take forever.
   expect_right("fwd bf16 h=1 s=65536 d=8 mask=window:100,0,sink=4 lse", {"", "generic", 2});
 }
 
@@ -158,7 +158,7 @@ TEST_P(Generic, NanIsNotHidden) {
     }
 }
 
-/// Two independent ways to the same result: their difference is at most the sum of what both may err by.
+/// Two independent ways to the same result: they differ by at most the sum of both error bounds.
 void expect_agreement(const std::string& text, const Path& path) {
   Case c(text);
   Path generic = path;

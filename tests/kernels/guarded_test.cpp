@@ -1,6 +1,6 @@
-// Every kernel with memory that ends where a page without access begins: not a byte of a tensor, of a part of
-// the workspace or of a thread's scratch is read or written outside of its bounds. Right results are the
-// business of the other tests.
+// Every kernel with memory that ends at a page without access: not a byte of a tensor, of a part of the
+// workspace or of a thread's scratch is read or written out of bounds. Correct results are left to the other
+// tests.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// The plan's workspace with each part in memory of its own.
+/// The plan's workspace with each part in a separate allocation.
 class GuardedWorkspace {
  public:
   GuardedWorkspace(const Plan& plan, Guarded edge) : spread_(plan) {
@@ -25,7 +25,7 @@ class GuardedWorkspace {
       part.offset = parts_.back()->data() - parts_.front()->data();
     }
   }
-  /// What a stage is called with, with this workspace.
+  /// The arguments of a stage, with this workspace.
   BoundArguments bind(const Stage& stage, const regard_arguments& given) const {
     BoundArguments bound{regard::bind(spread_, given), {}};
     stage.schedule.write(bound.schedule, spread_.workspace,
@@ -45,7 +45,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   const auto ready = (*prepared)->ready();
   if (!ready) return ready.error().message;
   const Plan& plan = *(*ready)->plan;
-  if (plan.target->on_gpu()) return "";  // a GPU has its own checkers of memory
+  if (plan.target->on_gpu()) return "";  // GPUs have their own memory checkers
   const GuardedWorkspace workspace(plan, edge);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
@@ -65,7 +65,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   return broken;
 }
 
-/// Every first text with every second one.
+/// Every first text combined with every second one.
 Texts product(const Texts& heads, const Texts& tails) {
   Texts texts;
   for (const std::string& head : heads)
@@ -73,7 +73,7 @@ Texts product(const Texts& heads, const Texts& tails) {
   return texts;
 }
 
-/// Every problem with either edge, by the kernels of `family`.
+/// Every problem with either edge, with the kernels of `family`.
 void expect_bounds_kept(const Texts& heads, const Texts& tails, const std::string& family,
                         const Texts& targets, const CaseOptions& options = {}, int threads = 2) {
   for (const std::string& text : product(heads, tails)) {
@@ -102,7 +102,8 @@ TEST(Guarded, AFaultIsASentence) {
   EXPECT_EQ(fault_of([&] { (void)none[-8]; }), "read byte -8 of v, which has 0 bytes");
 }
 
-// Signatures as in the other tests, which leave their kernels in the cache; lengths around vectors and tiles.
+// The signatures are those of other tests, whose kernels are in the cache; lengths are around vectors and
+// tiles.
 
 TEST(Guarded, ForwardTypesAndHeadDimensions) {
   const Texts sizes = {"sq=70 sk=131", "sq=1 sk=1", "sq=3 sk=67", "sq=65 sk=193", "sq=257 sk=15"};
@@ -113,7 +114,7 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
   expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd bf16 lse h=2 d=59", "fwd bf16 lse h=2 d=7 dv=40",
                       "fwd fp16 lse h=2 d=64", "fwd fp16 lse h=2 d=59", "fwd fp16 lse h=2 d=7 dv=40"},
                      sizes, "forward", {"cpu-amx-emulated"});
-  // K is read where it lies, up to its end.
+  // K is read in place, up to its end.
   expect_bounds_kept({"fwd fp32 lse h=1 d=64", "fwd bf16 lse h=1 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"},
                      "forward", runnable_targets());
   expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd fp16 lse h=2 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"},
@@ -194,7 +195,7 @@ TEST(Guarded, BackwardTypesAndHeadDimensions) {
 
 TEST(Guarded, BackwardPartsOfTheQueries) {
   const Texts sizes = {"sq=4160 sk=70", "sq=6200 sk=15"};
-  for (int threads : {1, 3}) {  // one block goes through all parts; parts have blocks of their own
+  for (int threads : {1, 3}) {  // one block processes all parts; parts have separate blocks
     expect_bounds_kept({"bwd fp32 h=1 d=8", "bwd bf16 h=1 d=7 dv=3"}, sizes, "backward",
                        {runnable_targets().front()}, {}, threads);
     expect_bounds_kept({"bwd bf16 h=1 d=7 dv=3"}, sizes, "backward", {"cpu-amx-emulated"}, {}, threads);
@@ -227,7 +228,7 @@ TEST(Guarded, BackwardLayoutsAndPaddedRows) {
                      "backward", runnable_targets(), options);
 }
 
-// What is kept of sums over more keys, queries or heads than fp32 adds up well.
+// What is kept for sums over more keys, queries or heads than fp32 can accurately add.
 TEST(Guarded, LongSums) {
   const Texts targets = {runnable_targets().front()};
   expect_bounds_kept({"fwd fp32 lse h=1 sk=131081 d=1"}, {"sq=70 splits=1"}, "forward", targets);

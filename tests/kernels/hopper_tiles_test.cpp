@@ -1,5 +1,5 @@
-// Which tiles a block of the Hopper kernel goes through (kernels/sm90/work.h), on the host, against the rows
-// and keys one by one.
+// Which tiles a block of the Hopper kernel processes (kernels/sm90/work.h), computed on the host and checked
+// against the rows and keys one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-// What the header takes from a compiler of device code and from a rendered kernel; the kernels' headers in a
-// namespace of their own.
+// Provides what the header needs from a device compiler and from a rendered kernel, with the kernels'
+// headers in a separate namespace.
 #define regard regard_kernel_headers
 #define __device__
 #define __host__
@@ -55,7 +55,7 @@ struct Block {
 
   int first_key() const { return part * static_cast<int>(arguments.split_keys); }
   Window32 window() const { return window_of(Work{{part, first_key()}, sequence, 0, first_row}, arguments); }
-  /// Of some of the block's rows, or of all.
+  /// The window of some of the block's rows, or of all.
   BlockWindow window_of_rows(int first, int count) const { return {first, count, window()}; }
   BlockWindow window_of_rows() const { return window_of_rows(first_row, rows_of_head); }
   int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
@@ -78,7 +78,7 @@ int seen(const Block& block, int row, int tile) {
   return count;
 }
 
-/// `rows` from `first_row` on, of the block or some of them.
+/// Checks `rows` rows from `first_row` on, which are all of the block's rows or some of them.
 void check_seen(const Block& block, int first_row, int rows) {
   SCOPED_TRACE(testing::Message() << rows << " rows from " << first_row << " on");
   const VisibleTiles tiles = visible_tiles_of(block.window_of_rows(first_row, rows), block.window());
@@ -138,7 +138,7 @@ TEST(HopperTiles, OfPartsOfTheKeysHoldTogetherWhatTheRowsSee) {
   for_many_blocks([](const Block& whole) {
     Block block = whole;
     block.arguments.split_keys = 2 * block_k;
-    // The last part lies behind the keys, as those of a short sequence beside a long one do.
+    // The last part is past the keys, like those of a short sequence next to a long one.
     for (; block.first_key() < whole.sequence.sk + block.arguments.split_keys; ++block.part) {
       SCOPED_TRACE(testing::Message() << "part " << block.part);
       check(block);
@@ -150,8 +150,8 @@ TEST(HopperTiles, OfPartsOfTheKeysHoldTogetherWhatTheRowsSee) {
   });
 }
 
-// A packed sequence must get the same bits from the kernel without a mask, which it has alone, and from the
-// one with a window that hides nothing of it, which it has beside a longer one.
+// A packed sequence must get the same bits from the kernel without a mask, which it uses alone, and from the
+// one with a window that hides none of it, which it uses next to a longer one.
 TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
   for (int sq = 1; sq < 80; ++sq) {
     const int sk = 50 + sq;

@@ -1,5 +1,5 @@
-// Sums over very many keys, queries or heads, of equal numbers, whose roundings all go the same way: the
-// exact results are known.
+// Sums over very many keys, queries or heads, of equal numbers, whose rounding errors all have the same
+// sign: the exact results are known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::int64_t many = std::int64_t{1} << 18;
 
-/// Those of this machine, and the emulated tile unit.
+/// The targets of this machine, and the emulated tile unit.
 std::vector<std::string> targets_and_emulated() {
   std::vector<std::string> list = runnable_targets();
   list.emplace_back("cpu-amx-emulated");
   return list;
 }
 
-/// On a GPU the sums are others (tests/gpu/test_long.py).
+/// GPUs compute other sums (tests/gpu/test_long.py).
 class LongSum : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,7 +27,7 @@ class LongSum : public testing::Test {
   }
 };
 
-/// The elements [first, end) of a tensor without gaps.
+/// Sets the elements [first, end) of a contiguous tensor.
 void fill(Case& c, regard_role role, double value, std::int64_t first, std::int64_t end) {
   const regard_tensor& tensor = c.arguments().tensor[role];
   const std::size_t bytes = bytes_of(static_cast<DType>(tensor.dtype));
@@ -45,7 +45,7 @@ double relative_error(const Case& c, regard_role role, std::int64_t i, double ex
   return std::abs(c.get(role, i) / exact - 1);
 }
 
-/// A unit in the last place of an output, or, of fp32, what two thousand additions may be off by.
+/// One ulp of an output or, for fp32, the error bound of two thousand additions.
 double tolerance(DType dtype) {
   return dtype == DType::fp32 ? 0x1p-15 : dtype == DType::fp16 ? 0x1p-10 : 0x1p-7;
 }
@@ -54,14 +54,14 @@ struct Forward {
   std::string words, family;
 };
 
-/// Of kernels that other tests compile as well. The emulated unit is slow.
+/// Kernels that other tests compile as well. The emulated unit is slow.
 bool has_kernels(const std::string& target, const std::string& dtype, const std::string& family) {
   if (target == "cpu-amx-emulated") return dtype == "bf16" && (family == "forward" || family == "backward");
   return !(family == "decode" && dtype != "fp32") && !(family == "backward" && dtype == "fp16");
 }
 
-// The score of one key in the last part is higher than the others, so that all that was summed up before has
-// to follow, and the weights are no round numbers.
+// The score of one key in the last part is higher than the others, so that all previous sums have to be
+// rescaled, and the weights are not round numbers.
 TEST_F(LongSum, Forward) {
   constexpr double score = 6;
   const double lse = std::log(std::exp(score) + static_cast<double>(many - 1));
@@ -86,8 +86,9 @@ TEST_F(LongSum, Forward) {
   }
 }
 
-// One key has all the weight, and that of each other one is a little more than half a unit of it: added to
-// it one by one, they would count twice. Decode computes the rows of a group side by side, each in few lanes.
+// One key has all the weight, and that of each other key is a little more than half an ulp of it: added to
+// it one by one, they would count twice. Decode computes the rows of a group side by side, each in few
+// lanes.
 TEST_F(LongSum, OfOneLargeWeightAndSmallOnes) {
   constexpr std::int64_t keys = 16384;
   constexpr double score = -16.63;
@@ -104,7 +105,7 @@ TEST_F(LongSum, OfOneLargeWeightAndSmallOnes) {
   }
 }
 
-// Beyond 2^24 numbers one fp32 sum of them would stand still.
+// Beyond 2^24 numbers a single fp32 sum would stop growing.
 TEST_F(LongSum, ForwardOfMoreKeysThanFp32Counts) {
   constexpr std::int64_t keys = std::int64_t{1} << 25;
   const std::uint16_t tenth = 0x3dcd, one = 0x3f80;
@@ -225,7 +226,7 @@ TEST_F(LongSum, OverHeadsThatShareABias) {
   }
 }
 
-// Numbers without order, of a row or three; and scores that rise from part to part of the keys.
+// Random numbers, with one row or three; and scores that rise from part to part of the keys.
 TEST_F(LongSum, OfRandomNumbers) {
   expect_right("fwd fp32 lse sink sq=3 sk=150000 h=1 d=1 splits=1", {"", "forward"});
   expect_right("fwd fp32 lse sq=1 sk=150000 h=1 d=1 splits=2", {"", "decode"});

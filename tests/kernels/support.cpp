@@ -40,7 +40,7 @@ class OnGpu {
 
   const regard_arguments& arguments() const { return arguments_; }
 
-  /// Everything, so that what was written outside of the outputs is seen too.
+  /// Copies everything, so that writes outside of the outputs are seen too.
   void fetch() {
     for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
       const std::span<std::uint8_t> home = case_.memory(static_cast<regard_role>(i));
@@ -54,7 +54,8 @@ class OnGpu {
   std::array<void*, REGARD_ROLE_COUNT> memory_{};
 };
 
-/// The workspace of a plan, where it runs. It begins as NaN, and what lies behind it must stay so.
+/// The workspace of a plan, on the device where it runs. It starts as NaN, and the memory after it must stay
+/// NaN.
 class Workspace {
  public:
   explicit Workspace(const regard_plan* plan)
@@ -111,7 +112,7 @@ regard_status run(const regard_plan* plan, const Path& path, Case& c) {
   return status;
 }
 
-/// REGARD_TEST_TARGETS=sm_90a,sm_80 runs the tests on those instead.
+/// REGARD_TEST_TARGETS=sm_90a,sm_80 runs the tests on those targets instead.
 std::vector<std::string> asked_targets() {
   std::vector<std::string> names;
   const char* const text = std::getenv("REGARD_TEST_TARGETS");

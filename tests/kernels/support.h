@@ -1,4 +1,5 @@
-// Table-driven kernel tests: a line of problem text, run on a target through the C ABI, judged by the oracle.
+// Table-driven kernel tests: a line of problem text, run on a target through the C ABI and checked by the
+// oracle.
 #pragma once
 
 #include <string>
@@ -28,22 +29,22 @@ struct Path {
   std::string target;  ///< "cpu-avx2"; empty: the best of this machine
   std::string family;  ///< "generic", "forward", ...; empty: any
   int threads = 2;
-  int runs = 1;  ///< one after the other, in the same workspace
+  int runs = 1;  // consecutive runs in the same workspace
 };
 
 /// CPU targets that this machine can run, best first.
 std::vector<std::string> runnable_targets();
 bool is_gpu(const std::string& target);
 
-/// Runs the call once; empty, or the status's sentence.
+/// Runs the call once; returns an empty string or the status's sentence.
 std::string run(Case&, const Path&);
 
-/// Runs the problem and expects every output within tolerance, nothing written outside of it. The failure
-/// message holds the problem text, which pastes into `regard run`. Of a large forward problem some rows are
-/// judged.
+/// Runs the problem and expects every output within tolerance and nothing written outside. The failure
+/// message contains the problem text, which can be pasted into `regard run`. For a large forward problem
+/// only some rows are checked.
 void expect_right(const std::string& text, const Path&, const CaseOptions& = {});
 
-/// The same by several kernels, on the same numbers: the oracle takes longer than most of them.
+/// The same with several kernels on the same numbers: the oracle takes longer than most of them.
 void expect_right_by_each(const std::string& text, const std::vector<Path>&, const CaseOptions& = {});
 
 /// The same for many problems.

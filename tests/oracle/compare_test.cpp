@@ -1,4 +1,4 @@
-// What the comparison lets through, and what it must not.
+// Which errors the comparison accepts, and which it must not.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -82,7 +82,7 @@ TEST(Compare, NaNOfTheInputsMustShow) {
 }
 
 TEST(Compare, SeesOneKeyTooFew) {
-  // The last key of a long row weighs little; forgetting it must not hide behind the rounding of bf16.
+  // The last key of a long row has little weight; dropping it must not be hidden by the rounding of bf16.
   for (const char* text : {"fwd bf16 b=1 h=1 sq=8 sk=256 d=32", "fwd fp16 b=1 h=1 sq=8 sk=512 d=32",
                            "fwd fp32 b=1 h=1 sq=8 sk=4096 d=32", "bwd bf16 b=1 h=1 sq=16 sk=128 d=32"}) {
     Case whole(text);
@@ -97,8 +97,8 @@ TEST(Compare, SeesOneKeyTooFew) {
   }
 }
 
-/// The outputs that are wrong if a kernel forgets the last row of some tensors: it gave the answer of the
-/// whole problem, where that of a shorter one is right, or the other way round.
+/// The outputs that are wrong if a kernel forgets the last row of some tensors: it gives the answer of the
+/// whole problem where that of a shorter one is right, or the other way round.
 std::set<std::string> wrong_by_one(const std::string& text, const Numbers& numbers,
                                    std::int64_t Problem::* size, std::initializer_list<regard_role> roles) {
   CaseOptions options;
@@ -120,7 +120,7 @@ std::set<std::string> wrong_by_one(const std::string& text, const Numbers& numbe
 }
 
 TEST(Compare, SeesOneKeyTooFewAmongNumbersThatAreAlike) {
-  // Where the weight of a key is lost in the rounding of scores, or is none, there is nothing to see.
+  // If the weight of a key is 0 or lost in the rounding of scores, the error cannot be seen.
   for (const Numbers& numbers : alike_numbers())
     for (const std::string dtype :
          {"fp32 h=1 sq=3 sk=2048", "bf16 h=1 sq=3 sk=2048", "fp16 h=1 sq=3 sk=2048"}) {
@@ -139,7 +139,8 @@ TEST(Compare, SeesOneQueryTooFewAmongNumbersThatAreAlike) {
          {"fp32 h=1 sq=1024 sk=20", "bf16 h=1 sq=64 sk=20", "fp16 h=1 sq=512 sk=20"}) {
       const auto wrong = wrong_by_one("bwd " + dtype + " d=32 sink", numbers, &Problem::sq,
                                       {REGARD_Q, REGARD_O, REGARD_LSE, REGARD_GRAD_O, REGARD_GRAD_Q});
-      // Weights of huge scores are rounded by more than a query is; subnormal sums may be 0 but in fp16.
+      // Weights of huge scores are rounded by more than a query's contribution; subnormal sums may be 0,
+      // except in fp16.
       const std::string name = numbers.name;
       const bool unseen =
           name == "scores are huge" || (name.ends_with("are tiny") && !dtype.starts_with("fp16"));
@@ -151,7 +152,7 @@ TEST(Compare, SeesOneQueryTooFewAmongNumbersThatAreAlike) {
     }
 }
 
-/// The largest error of an output as a part of its tolerance.
+/// The largest error of an output as a fraction of its tolerance.
 double worst(const Case& c, const oracle::Outputs& expected, regard_role role) {
   for (const oracle::Comparison& result : oracle::compare(c.problem(), c.arguments(), expected))
     if (result.role == role) return result.worst;
@@ -162,8 +163,8 @@ void multiply(Case& c, regard_role role, double factor) {
   for (std::int64_t i = 0; i < c.count(role); ++i) c.set(role, i, factor * c.get(role, i));
 }
 
-/// K, V and dO become random numbers around 1: O, D and dP are then far from 0, but not what dP - D makes of
-/// them.
+/// K, V and dO become random numbers around 1: O, D and dP are then far from 0, but dP - D and its results
+/// are not.
 void lift(Case& c) {
   for (const regard_role role : {REGARD_K, REGARD_V, REGARD_GRAD_O})
     if (c.arguments().tensor[role].data)
@@ -209,7 +210,7 @@ TEST(Compare, SeesOneKeyTooFewAmongLargeD) {
     c.compute_forward_inputs();
     const oracle::Outputs expected = answer(c);
     const Problem& p = c.problem();
-    // dQ without what the last key adds to it: scale P (dP - D) K.
+    // dQ without the contribution of the last key: scale P (dP - D) K.
     for (std::int64_t i = 0; i < p.sq; ++i) {
       double score = 0, d_p = 0, d = 0;
       for (std::int64_t x = 0; x < p.d; ++x) {
@@ -258,7 +259,7 @@ TEST(Compare, SeesWritesBetweenRows) {
 }
 
 TEST(Compare, EqualElementsHaveARelativeErrorToo) {
-  // The root of their mean square is rounded, and may not lie above all of them.
+  // Their root mean square is rounded, and must not be greater than all of them.
   for (const double number : {0.1, 0.3, 0.7, 1.1}) {
     Case c("fwd fp32 b=1 h=1 s=50 d=7");
     oracle::Outputs expected = answer(c);

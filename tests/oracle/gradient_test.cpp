@@ -10,7 +10,7 @@
 namespace regard::test {
 namespace {
 
-/// What backward differentiates: the sum of O times grad_o.
+/// The function that backward differentiates: the sum of O times grad_o.
 double loss(const Problem& backward, const Case& c) {
   Problem forward = backward;
   forward.pass = Pass::fwd;
@@ -25,7 +25,7 @@ double loss(const Problem& backward, const Case& c) {
 }
 
 void check_gradient(Case& c, regard_role input, const std::vector<double>& gradient) {
-  // Enough elements to meet every head and sequence, few enough to be quick.
+  // Enough elements to cover every head and sequence, few enough to be quick.
   const std::int64_t count = c.count(input), step = std::max<std::int64_t>(count / 40, 1);
   for (std::int64_t i = 0; i < count; i += step) {
     const double value = c.get(input, i), h = 1e-3;

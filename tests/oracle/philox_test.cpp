@@ -1,4 +1,4 @@
-// The random numbers of dropout: that they are those of the documentation, and that they are random.
+// The random numbers of dropout: they match the documentation, and they are random.
 #include "kernels/philox.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace regard::test {
 namespace {
 
-/// The vectors for philox4x32 with 7 rounds of its authors' library, Random123.
+/// The vectors for philox4x32 with 7 rounds from its authors' library, Random123.
 TEST(Philox, GivesTheKnownAnswers) {
   struct Known {
     PhiloxWords counter;
@@ -53,7 +53,7 @@ TEST(Dropout, BytesAreThoseOfTheDocumentation) {
         }
 }
 
-/// The bytes of some rows and columns of a head, eight columns a word.
+/// The bytes of some rows and columns of a head, eight columns per word.
 class Bytes {
  public:
   Bytes(const DropoutHead& of, i64 rows, i64 columns, i64 first_row = 0, i64 first_column = 0)
@@ -68,7 +68,7 @@ class Bytes {
 
   /// How many standard deviations the number of equal bits in two of the same size is from its mean.
   static double deviation(const Bytes& a, const Bytes& b) { return deviation(a, b, 0, 0); }
-  /// The same of each byte and the one so many rows and columns behind it.
+  /// The same for each byte and the one `row` rows and `column` columns after it.
   double neighbours(i64 row, i64 column) const { return deviation(*this, *this, row, column); }
 
  private:
@@ -89,8 +89,8 @@ class Bytes {
   std::vector<u8> bytes_;
 };
 
-// Nothing here is drawn anew, so what passes once passes always. By chance one number in two million is
-// beyond the limit.
+// Nothing here is random from run to run, so a test that passes once always passes. By chance one number in
+// two million is beyond the limit.
 constexpr double limit = 5;
 
 TEST(Dropout, AllBytesAreAsFrequent) {
@@ -124,8 +124,8 @@ TEST(Dropout, NeighboursInAHeadAreUnrelated) {
     }
 }
 
-/// Each against each: also offsets that differ by multiples of 2^32, also sequence 1 against a later head of
-/// sequence 0.
+/// Each against every other: including offsets that differ by multiples of 2^32, and sequence 1 against a
+/// later head of sequence 0.
 TEST(Dropout, SeedsOffsetsSequencesAndHeadsAreUnrelated) {
   std::vector<DropoutHead> heads;
   for (const std::uint64_t offset : {0ull, 1ull, 1ull << 32, 2ull << 32, 5ull << 32, 1ull << 63, ~0ull})

@@ -73,7 +73,7 @@ std::span<const Numbers> alike_numbers() {
        [](const Problem& p, regard_role role, I, I) -> Number {
          return is(role, {REGARD_Q, REGARD_K}) ? (p.dtype == DType::fp16 ? 100.0 : 3000.0) : 0.3;
        }},
-      // The sum of a row's V stays finite, as semantics.md asks for, and so does O where weights are dropped.
+      // The sum of a row's V stays finite, as semantics.md requires, and so does O when weights are dropped.
       {"V is huge",
        [](const Problem& p, regard_role role, I, I) -> Number {
          const double most = 0.5 * oracle::format(REGARD_FP32).largest() / static_cast<double>(p.sk);

@@ -1,4 +1,5 @@
-// Numbers that are alike, huge or tiny: their roundings do not average out as those of random numbers do.
+// Numbers that are all equal, huge or tiny: their rounding errors do not average out like those of random
+// numbers.
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint8_t poison = 0xff;
 constexpr std::int64_t guard = 256;
 
-/// A test's own text is wrong: there is nothing to go on with.
+/// A test's own text is wrong: it cannot continue.
 template <class T>
 T must(Result<T> result, const std::string& text) {
   if (result) return std::move(*result);
@@ -55,7 +55,7 @@ Case::Case(const std::string& text, const CaseOptions& options)
     if (spec.role == REGARD_LENGTHS_Q && options.only_lengths_k) continue;
     allocate(spec);
   }
-  // Lengths are drawn below the physical ones, so the offsets come first.
+  // Lengths are drawn to be at most the physical ones, so the offsets come first.
   for (const regard_role role : {REGARD_OFFSETS_Q, REGARD_OFFSETS_K})
     if (arguments_.tensor[role].data) fill(tensor_spec(problem_, role));
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
@@ -123,7 +123,7 @@ void Case::allocate(const TensorSpec& spec) {
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return spec.strides[a] < spec.strides[b]; });
     std::int64_t next = 1;
-    // The last dimension is the contiguous one even where another has size 1.
+    // The last dimension is the contiguous one, even if another one has size 1.
     order.erase(std::find(order.begin(), order.end(), tensor.rank - 1));
     order.insert(order.begin(), tensor.rank - 1);
     for (const int dimension : order) {

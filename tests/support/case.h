@@ -1,5 +1,5 @@
-// A problem with memory: every tensor it takes, filled with random numbers, and every tensor it gives,
-// poisoned and guarded, so that a test sees what a kernel left out and what it wrote where it must not.
+// A problem with memory: its input tensors, filled with random numbers, and its output tensors, poisoned and
+// guarded, so that a test sees what a kernel left out and what it wrote out of bounds.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@
 
 namespace regard::test {
 
-/// Numbers that are not random: of an element of Q, K, V, dO, bias or sink by its row and column, which a
-/// sink has none of. Absent: a random one.
+/// Numbers that are not random: functions of the row and column of an element of Q, K, V, dO, bias or sink
+/// (a sink has no row and column). Absent: random numbers.
 struct Numbers {
   const char* name;
   std::optional<double> (*of)(const Problem&, regard_role, std::int64_t row, std::int64_t column);
@@ -28,21 +28,22 @@ struct Numbers {
 struct CaseOptions {
   std::uint64_t seed = 1;
   const Numbers* numbers = nullptr;
-  double q_scale = 1;        ///< Q is this many times a normal deviate: large ones give huge logits
+  double q_scale = 1;        // Q is this many times a standard normal number: large factors give huge logits
   bool v_rectified = false;  ///< negative numbers of V are 0
   double bias_offset = 0;    ///< added to every bias: -30000 makes all logits hugely negative
   double padding = 0;        ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
   std::int64_t padded_keys = 0;
   double sink_offset = 0;         ///< added to every learned sink
   std::int64_t nan_row = -1;      ///< this row of Q is NaN, in every sequence or, packed, of all tokens
-  std::int64_t nan_key = -1;      ///< the same of K
-  bool nan_behind = false;        ///< Q, K, V and dO are NaN behind each sequence's logical length
-  bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
+  std::int64_t nan_key = -1;      // the same for K
+  bool nan_behind = false;        // Q, K, V and dO are NaN past each sequence's logical length
+  bool padded_rows = false;       // rows of all tensors have gaps, which are filled with NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
-  bool only_lengths_k = false;    ///< leaves the optional lengths_q away
-  bool far = false;               ///< heads and sequences lie 5 GiB apart, in memory that nobody else touches
-  Guarded guarded = Guarded::no;  ///< every tensor has exactly its bytes beside a page without access
-  bool forward_inputs = true;     ///< false: leaves O and LSE of a backward problem NaN, for the test to fill
+  bool only_lengths_k = false;    // omits the optional lengths_q
+  bool far = false;               // heads and sequences are 5 GiB apart, in memory that is otherwise
+                                  // untouched
+  Guarded guarded = Guarded::no;  // every tensor has exactly its own bytes next to a page without access
+  bool forward_inputs = true;     // false: O and LSE of a backward problem stay NaN, for the test to fill
 };
 
 class Case {
@@ -58,7 +59,7 @@ class Case {
   double get(regard_role, std::int64_t flat_index) const;
   void set(regard_role, std::int64_t flat_index, double value);
   std::int64_t count(regard_role) const;  ///< elements in the logical shape
-  /// Every element as its bytes, for tests of bit-identity.
+  /// The bytes of all elements, for tests of bit-identity.
   std::vector<std::uint8_t> bytes(regard_role) const;
 
   /// The whole memory of a role, guards and gaps included; its tensor points into it. Empty: not used.
@@ -66,32 +67,34 @@ class Case {
 
   /// Fills the outputs with NaN again.
   void poison_outputs();
-  /// Backward reads the O and LSE of a forward pass: the oracle's, rounded to their types.
+  /// Computes the inputs of backward from a forward pass: the oracle's O and LSE, rounded to their types.
   void compute_forward_inputs(int threads = 1);
 
-  /// Runs nothing: looks at what a kernel left in the outputs. Empty when they are right; else sentences.
-  /// `sampled`: NaN in `expected` also stands for what was not computed, so it tells nothing.
+  /// Runs nothing: checks what a kernel left in the outputs. Returns an empty string if they are right,
+  /// otherwise sentences. `sampled`: NaN in `expected` may also mean that a number was not computed, and is
+  /// not checked.
   std::string mistakes(const oracle::Outputs& expected, bool sampled = false) const;
-  /// The part of this that needs no expectation: what was written around the output.
+  /// The part of this check that needs no expected values: writes around the output.
   std::string broken_guards(regard_role) const;
 
  private:
   struct Buffer {
     std::vector<std::uint8_t> memory;
     std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
-    std::span<std::uint8_t> room;            ///< all of it, with what lies around the tensor; far: nothing
+    std::span<std::uint8_t> room;            // all of it, including the memory around the tensor; far:
+                                             // nothing
     std::int64_t bytes = 0;                  ///< the tensor's own
   };
 
   void allocate(const TensorSpec&);
-  /// With all the room around it; far: its elements alone.
+  /// Including the memory around it; far: only its elements.
   void poison_tensor(regard_role);
   void fill(const TensorSpec&);
   void fill_from_numbers(regard_role);
   void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
   void set_rows_behind_sequences_to_nan();
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
-  /// function(flat index, offset) for all: by rows, as four divisions for each would take long.
+  /// function(flat index, offset) for all elements: by rows, because four divisions for each would be slow.
   template <class Function>
   void each_element(regard_role, Function function) const;
 

@@ -1,4 +1,4 @@
-// In place of the C library's functions, which they call.
+// Replacements for the C library's functions, which they call.
 #include "support/counted.h"
 
 #include <dlfcn.h>
@@ -39,7 +39,8 @@ void count_allocation() {
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Found at the first lock of a kind, which repeated calls have behind them: the search itself may allocate.
+/// Looked up at the first lock of a kind, which repeated calls no longer need: the lookup itself may
+/// allocate.
 template <class Lock>
 using Function = int (*)(Lock*);
 template <class Lock>
@@ -67,7 +68,7 @@ using regard::test::count_allocation;
 
 extern "C" {
 
-// glibc's, under the names that it has for this.
+// glibc's functions, under the names that it provides for this purpose.
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);

@@ -1,4 +1,4 @@
-// What a test program asks of the C library.
+// Counts the calls of a test program to the C library.
 #pragma once
 
 #include <atomic>
@@ -6,18 +6,18 @@
 
 namespace regard::test {
 
-/// Whether this build counts: sanitizers have malloc and the locks for themselves.
+/// Whether this build counts: sanitizers replace malloc and the locks themselves.
 extern const bool counts;
 
 struct Counted {
   int allocations;  ///< of memory, in any thread
-  int locks;        ///< of mutexes and of locks for readers and writers, in this thread
+  int locks;        // of mutexes and of reader-writer locks, in this thread
 };
 
 void begin_counting();
 Counted end_counting();
 
-/// While `call` runs.
+/// Counts while `call` runs.
 template <class Call>
 Counted counted(Call&& call) {
   begin_counting();

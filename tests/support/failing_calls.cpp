@@ -18,16 +18,16 @@
 
 namespace regard::test {
 
-// Sanitizers make calls of their own, without which they end the process.
+// Sanitizers make system calls themselves, and end the process if these fail.
 #if defined(__x86_64__) && !defined(REGARD_SANITIZED)
 namespace {
 
-/// Calls that no kernel has, by which the child says where it is.
+/// System calls that do not exist, by which the child reports where it is.
 constexpr long begins = 100000, ends = 100001;
 
-// Not among them: what cannot fail, what programs cannot go on without (futex, the signal masks), close,
-// which has closed the descriptor also where it says that it failed, and brk, which has no errno: malloc is
-// failed elsewhere.
+// Not in the list: calls that cannot fail, calls that programs cannot go on without (futex, the signal
+// masks), close, which has closed the descriptor even if it reports failure, and brk, which has no errno:
+// malloc failures are tested elsewhere.
 constexpr long may_fail[] = {
     SYS_access,       SYS_arch_prctl, SYS_bind,
 
@@ -54,13 +54,13 @@ bool listed(long number) {
   return std::ranges::find(may_fail, number) != std::end(may_fail);
 }
 
-/// Lets the child go on to its next stop; false when it has ended.
+/// Lets the child continue to its next stop; false when it has ended.
 bool go_on(pid_t child, int& status, int signal = 0) {
   return ptrace(PTRACE_SYSCALL, child, nullptr, signal) == 0 && waitpid(child, &status, __WALL) == child &&
          WIFSTOPPED(status);
 }
 
-/// Watches the child to its end, and gives its status.
+/// Traces the child to its end, and returns its status.
 int watch(pid_t child, long n, int error, bool& failed) {
   int status = 0;
   waitpid(child, &status, 0);

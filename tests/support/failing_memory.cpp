@@ -1,4 +1,4 @@
-// In place of the C library's functions, which they call; `new` calls malloc.
+// Replacements for the C library's functions, which they call; `new` calls malloc.
 #include "support/failing_memory.h"
 
 #include <atomic>
@@ -61,7 +61,7 @@ using regard::test::fails;
 
 extern "C" {
 
-// glibc's, under the names that it has for this.
+// glibc's functions, under the names that it provides for this purpose.
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);

@@ -7,8 +7,8 @@
 namespace regard::test {
 namespace {
 
-/// In [0, 1). The standard library's own takes a logarithm in long double for each by some compilers, and was
-/// a fifth of the sanitized tests of kernels.
+/// In [0, 1). With some compilers, the standard library's function takes a long double logarithm for each
+/// number, which was a fifth of the time of the sanitized kernel tests.
 double canonical(Random& random) {
   return static_cast<double>(random() >> 11) * 0x1p-53;
 }

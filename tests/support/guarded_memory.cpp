@@ -16,7 +16,7 @@
 namespace regard::test {
 namespace {
 
-/// On each side: more than a step of a kernel is off.
+/// On each side: more than a kernel could overshoot by a step.
 constexpr std::size_t forbidden_bytes = std::size_t{1} << 20;
 
 std::vector<const GuardedMemory*>& all() {
@@ -32,7 +32,7 @@ struct Fault {
 thread_local Fault* expected = nullptr;
 
 void on_fault(int number, siginfo_t* info, void* context) {
-  if (expected == nullptr) {  // not of a body
+  if (expected == nullptr) {  // the fault is not from a body
     signal(number, SIG_DFL);
     return;
   }

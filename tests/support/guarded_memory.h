@@ -1,4 +1,5 @@
-// Memory that ends where a page without access begins: a byte too far is a fault, and the fault a sentence.
+// Memory that ends at a page without access: an access one byte too far is a fault, and the fault becomes a
+// sentence.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 
 namespace regard::test {
 
-/// Which end of the memory has the page without access right beside it. The other end has one too, but the
-/// rest of a page may lie between.
+/// Which end of the memory is directly next to a page without access. The other end has one too, but the
+/// rest of a page may be in between.
 enum class Guarded { no, at_start, at_end };
 
 class GuardedMemory {
  public:
-  /// `name` is what a fault's sentence calls it.
+  /// `name` is the name in a fault's sentence.
   GuardedMemory(std::string name, std::int64_t bytes, Guarded edge);
   ~GuardedMemory();
   GuardedMemory(const GuardedMemory&) = delete;
@@ -23,7 +24,7 @@ class GuardedMemory {
   std::uint8_t* data() const { return data_; }
   /// All that can be read and written: the memory and the rest of its pages.
   std::span<std::uint8_t> room() const { return room_; }
-  /// "byte 280 of k, which has 280 bytes" when the address lies in the pages around it, or else empty.
+  /// "byte 280 of k, which has 280 bytes" if the address is in the pages around it, otherwise empty.
   std::string place_of(const std::uint8_t* address) const;
 
  private:
@@ -33,8 +34,8 @@ class GuardedMemory {
   std::span<std::uint8_t> room_, mapped_;
 };
 
-/// Runs it in this thread. Empty, or what it did to which memory, and then it did not run to its end: it must
-/// hold nothing that a jump out of it would leave behind.
+/// Runs `body` in this thread. Returns an empty string, or what it did to which memory; in that case it did
+/// not run to its end, so it must not hold anything that a jump out of it would leave behind.
 std::string fault_of(const std::function<void()>& body);
 
 }  // namespace regard::test

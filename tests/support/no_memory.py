@@ -1,4 +1,4 @@
-"""Tensors of PyTorch that lack memory for what they say."""
+"""PyTorch tensors whose memory is smaller than their shape requires."""
 
 
 def freed(x):
@@ -33,7 +33,7 @@ def cut_behind(x):
 
 
 def labelled(make):
-    """The same of a subclass, which goes by DLPack."""
+    """The same tensor as a subclass, which is passed through DLPack."""
     import torch
 
     class Labelled(torch.Tensor):

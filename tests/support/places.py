@@ -1,4 +1,4 @@
-"""Where the project lies, and the build that tests are of."""
+"""The paths of the project and of the build under test."""
 
 import os
 from pathlib import Path

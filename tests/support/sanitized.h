@@ -1,4 +1,4 @@
-// REGARD_SANITIZED: sanitizers have malloc, `new`, locks and threads for themselves.
+// REGARD_SANITIZED: sanitizers replace malloc, `new`, locks and threads themselves.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,4 +1,4 @@
-// In place of the C++ library's operators, which programs may replace.
+// Replacements for the C++ library's operators, which programs may replace.
 #include "support/scarce_memory.h"
 
 #include <atomic>

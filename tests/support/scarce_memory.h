@@ -5,10 +5,10 @@
 
 namespace regard::test {
 
-/// Whether this build can do so: sanitizers have `new` for themselves.
+/// Whether this build can do so: sanitizers replace `new` themselves.
 extern const bool can_be_scarce;
 
-/// While it lives, `new` gives nobody in this process this many bytes or more at once.
+/// During its lifetime, `new` fails in this process for requests of this many bytes or more.
 class ScarceMemory {
  public:
   explicit ScarceMemory(std::size_t bytes);

@@ -1,4 +1,4 @@
-// A folder of a test's own.
+// A temporary folder for a test.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Empty, with a name that not every program can read; goes with its owner.
+/// Empty, with a name that not every program can handle; deleted with its owner.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
