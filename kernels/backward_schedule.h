@@ -65,9 +65,9 @@ struct GpuBackwardSchedule {
                                    // key or does not exist
   void* zeroed = nullptr;          // the sums and counters from here on start as zeros
   float* grad_q_sum = nullptr;     // not yet multiplied by the scale
-  float* grad_k_sum = nullptr;     // [hk, keys, columns] where several blocks share a K/V head's keys,
-  float* grad_v_sum = nullptr;     // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV.
-                                   // Not yet multiplied by the scale or dropout's factor
+  float* grad_k_sum = nullptr;     // if several blocks share a K/V head's keys: [b, hk, sk, columns] or,
+  float* grad_v_sum = nullptr;     // varlen, [hk, tk, columns]; null: blocks store dK, dV. Not yet
+                                   // multiplied by the scale or dropout's factor
   float* grad_bias_sum = nullptr;  // fp32 image of a broadcast bias's gradient
   u32* tickets = nullptr;          // unordered, first block stores: how many blocks have reached a tile
   u32* turns = nullptr;  // how many blocks have added to a tile, which waits for its turn. With tickets: 1

@@ -136,7 +136,7 @@ class Block {
     }
   }
 
-  /// The factor from scores to logarithms to base 2.
+  /// The factor from scores to base-2 logarithms.
   float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   void start() {

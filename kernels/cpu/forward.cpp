@@ -432,7 +432,7 @@ class Block {
     return seeing;
   }
 
-  /// The factor from scores to logarithms to base 2.
+  /// The factor from scores to base-2 logarithms.
   float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   /// Whether the scores of the keys [begin, end) are more than the plain product.

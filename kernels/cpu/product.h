@@ -77,7 +77,7 @@ struct Count {
   static constexpr int value = number;
 };
 
-/// The machine of this kernel.
+/// The machine that this kernel is compiled for.
 constexpr TileMachine machine{.lanes = lanes,
                               .registers = target::vector_registers,
                               .amx = amx,

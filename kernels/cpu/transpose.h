@@ -28,9 +28,9 @@ REGARD_INLINE Floats every_second(Floats a, Floats b, Numbers<lane...>) {
   return __builtin_shufflevector(a, b, (2 * lane + odd)...);
 }
 
-/// Rotates the bits of (row, lane), row in front, by `places` to the right: the last bit of the lane becomes
-/// the first of the row, the last of the row the first of the lane. All rounds are the same code, an
-/// instruction for each result.
+/// Rotates the bits of (row, lane), with the row in the high bits, right by `places`: the last bit of the
+/// lane becomes the first of the row, and the last bit of the row the first of the lane. All rounds have the
+/// same code, one instruction per result.
 template <int places>
 REGARD_INLINE void rotate_index_bits(Floats (&rows)[lanes]) {
   for (int round = 0; round < places; ++round) {

@@ -25,8 +25,8 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 /// soft cap's tanh by the cap, unless a bias is added to it.
 struct Scale {
   float before;
-  float natural;  // from scores as they are then to natural logarithms
-  float log2;     // and to those to base 2
+  float natural;  // from scores in that form to natural logarithms
+  float log2;     // and to base-2 logarithms
 
   REGARD_DEVICE explicit Scale(const Head& head) {
     const Arguments& a = head.arguments;

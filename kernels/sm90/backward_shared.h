@@ -33,7 +33,7 @@ struct Shared {
   Barrier grad_q_full[consumers], grad_q_empty[consumers];
   u32 blocks_before;  // at a pair's tile of dQ; 0: the pair stores
 
-  /// By a warp, or more.
+  /// Called by one warp or more.
   REGARD_DEVICE void init() {
     if (threadIdx.x == 0) {
       k_full.init(1);

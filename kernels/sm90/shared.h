@@ -58,7 +58,7 @@ struct Shared {
   // For each warp, the rows (one bit each) that overflowed in a turn, and those that a careful turn is to
   // write.
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
-  // Ragged.
+  // Only with ragged maps.
   Ranking ranking;
   i32 rows_per_batch[4];  // of Q, K, V and O in memory
 

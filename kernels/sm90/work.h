@@ -41,7 +41,7 @@ struct KeyPart<false> {
   REGARD_DEVICE static KeyPart out_of(u32&, const Sm90ForwardArguments&) { return {}; }
 };
 
-/// A block of query rows of one head, or of some from `head` on, and a part of the keys.
+/// A block of query rows of one head, or of several heads from `head` on, and a part of the keys.
 struct Work : KeyPart<in_parts> {
   Sequence32 sequence;
   i32 head, first_row;

@@ -1,4 +1,4 @@
-// Heads and sequences more than 4 GiB apart: no offset has 32 bits.
+// Heads and sequences more than 4 GiB apart: no offset fits in 32 bits.
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"

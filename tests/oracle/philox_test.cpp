@@ -66,7 +66,7 @@ class Bytes {
 
   const std::vector<u8>& all() const { return bytes_; }
 
-  /// How many standard deviations the number of equal bits in two of the same size is from its mean.
+  /// How many standard deviations the number of equal bits in two sets of the same size is from its mean.
   static double deviation(const Bytes& a, const Bytes& b) { return deviation(a, b, 0, 0); }
   /// The same for each byte and the one `row` rows and `column` columns after it.
   double neighbours(i64 row, i64 column) const { return deviation(*this, *this, row, column); }

@@ -382,7 +382,7 @@ TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
                 "many heads; use a smaller one"));
   EXPECT_EQ(
       refusal("fwd bf16 b=1 h=8 sq=128 sk=900 d=128", {.family = "sm90_forward cluster=2"}),
-      "no plan for 'fwd bf16 b=1 h=8 sq=128 sk=900 d=128' on sm_90a: sm90_forward: its clusters want keys, "
+      "no plan for 'fwd bf16 b=1 h=8 sq=128 sk=900 d=128' on sm_90a: sm90_forward: its clusters need keys "
       "and "
       "query rows for two blocks; use a tile without clusters; sm90_forward + portable_combine: the blocks "
       "of its clusters "

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t warps = 8;
 /// 16-byte vectors that a block of prepare sets to zero, if there are more blocks than rows need.
 constexpr std::int64_t zeros_of_block = 4096;
-/// Keys and rows of a bias that a block of convert has (kernels/portable/backward_convert.cu).
+/// Keys, and rows of a bias, that a block of convert handles (kernels/portable/backward_convert.cu).
 constexpr std::int64_t key_rows = 64, bias_rows = 16;
 
 /// A part of the workspace, and the member of the schedule that points to it.

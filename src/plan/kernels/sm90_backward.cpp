@@ -41,7 +41,7 @@ std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
 Refusal has_what_is_asked(const Question& q) {
   constexpr std::string_view instead = "portable_backward";
   const Problem& p = q.problem;
-  if (bytes_of(p.dtype) != 2) return unsupported("inputs but bf16 and fp16", instead);
+  if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", instead);
   if (p.out != p.dtype) return unsupported("output of another type", instead);
   return sm90_unsupported(p, instead);
 }

@@ -53,7 +53,7 @@ Status aligned(const BoxedRows& tensor, const BoxesOf& of) {
   const std::int64_t together = whole_vector(tensor);
   if (reinterpret_cast<std::uintptr_t>(tensor.rows.data) % 16 != 0)
     return refused(fmt::format(
-        "{} does not start at a multiple of 16 bytes, which {} asks for; family={} takes any start",
+        "{} does not start at a multiple of 16 bytes, which {} requires; family={} takes any start",
         tensor.name, of.kernel, of.instead));
   for (const std::int64_t stride : {tensor.rows.row, tensor.rows.head, tensor.rows.batch}) {
     if (stride % together == 0) continue;

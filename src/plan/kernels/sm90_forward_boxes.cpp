@@ -15,7 +15,7 @@ bool stores_boxes(const KernelKey& kernel) {
   return sm90_layout(kernel).stores_boxes(kernel.algorithm.split, kernel.algorithm.pack_gqa);
 }
 
-/// Where the keys are split, another kernel stores O.
+/// If the keys are split, another kernel stores O.
 Status output_fits(const Problem& p, const KernelKey& kernel, const BoxedRows& o) {
   if (kernel.algorithm.split > 0) return {};
   return stores_boxes(kernel) ? reachable(p, o, forward) : aligned(without_map(o), forward);
@@ -25,7 +25,7 @@ Status output_fits(const Problem& p, const KernelKey& kernel, const BoxedRows& o
 
 Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, const Arguments& arguments) {
   const Problem& p = plan.problem;
-  // Without keys there is no K and no V; their maps then describe what is there.
+  // Without keys there is no K and no V; their maps then describe tensors that exist.
   const bool has_keys = (p.varlen ? p.tk : p.sk) > 0;
   const Rows &k_rows = has_keys ? arguments.k : arguments.q, &v_rows = has_keys ? arguments.v : arguments.q;
   const BoxedRows q_rows = rows_of_queries(p, "q", arguments.q, p.d, p.dtype),
@@ -41,7 +41,7 @@ Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, con
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.pack_gqa), group_rows);
   const TensorBox q = box_of(p, q_rows, rows, group_rows / rows);
-  // Where the kernel stores O without a map it takes any.
+  // If the kernel stores O without a map, any tensor will do.
   const TensorBox o = stores_boxes(stage.key) ? box_of(p, o_rows, Sm90ForwardLayout::warp_rows) : q;
   return TensorBoxes{{q, box_of(p, k, a.block_k), box_of(p, v, a.block_k), o}, 4};
 }

@@ -33,9 +33,9 @@ Refusal has_what_is_asked(const Question& q) {
   constexpr std::string_view instead = "portable_forward";
   const Problem& p = q.problem;
   const std::size_t bytes = bytes_of(p.dtype);
-  if (bytes > 2) return unsupported("inputs but bf16, fp16 and fp8", instead);
+  if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of another type", instead);
-  if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("output of 8 or 32 bits from fp8", instead);
+  if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
   return sm90_unsupported(p, instead);
 }
 
@@ -70,7 +70,7 @@ Refusal rows_for_clusters(const Question& q) {
   const Problem& p = q.problem;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (p.sq > block_q && p.sk > 0 && packed_rows_of_head(p, block_q) == 0) return {};
-  return std::string("its clusters want keys, and query rows for two blocks; use a tile without clusters");
+  return std::string("its clusters need keys and query rows for two blocks; use a tile without clusters");
 }
 
 Refusal packs_gqa(const Question& q) {
@@ -158,7 +158,7 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
   const auto ask = [&](std::int64_t heads, std::int64_t sq) {
     example.hq = example.hk * heads;
     example.sq = sq;
-    if (mask_hides_nothing(example) != hides_nothing) return;  // that is another kernel
+    if (mask_hides_nothing(example) != hides_nothing) return;  // this needs another kernel
     if (rows_for_clusters(question) || packs_gqa(question)) return;
     const std::int64_t rows = packed_rows_of_head(example, block_q);
     packs.insert(rows > 0 ? block_q / rows : 0);

@@ -14,8 +14,8 @@ Refusal sm90_unsupported(const Problem& p, std::string_view instead) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
   const std::pair<std::string_view, bool> missing[] = {
-      {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
-      {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
+      {"rows that are not a multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
+      {"lengths in layout=sbhd", p.lengths && !p.varlen && p.layout == Layout::sbhd},
       {"bias", p.bias != Bias::none},
       {"bit masks", p.bits},
       {"row ranges", p.ranges},
