@@ -12,7 +12,7 @@ struct BasicSequence {
   Integer first_q, first_k;  // first row in memory: the physical offset (varlen), else 0
   Integer sq, sk;            // logical lengths
 
-  /// Key of row 0 on the bottom-right diagonal, from which ALiBi measures whatever the mask is.
+  /// Key of row 0 on the bottom-right diagonal, from which ALiBi measures regardless of the mask.
   REGARD_INLINE Integer bottom_right() const { return sk - sq; }
 };
 using Sequence = BasicSequence<i64>;

@@ -19,8 +19,7 @@ struct CpuBackwardSchedule {
   float* grad_q_sum = nullptr;         // [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or transposed
   float* grad_q_earlier = nullptr;     // of the previous blocks of keys (long_sum.h); null: no sum is long
   i64* progress = nullptr;             // [b, hk, query_parts, key_blocks], 64 bytes apart (backward_order.h)
-  float* grad_k_partial = nullptr;     // sums of separate parts: [query_parts, b, hk, sk, d rounded up to
-                                       // 16]
+  float* grad_k_partial = nullptr;     // of separate parts: [query_parts, b, hk, sk, d rounded up to 16]
   float* grad_v_partial = nullptr;     // [query_parts, b, hk, sk, dv rounded up to 16]
   float* grad_bias_partial = nullptr;  // fp32 image of a broadcast bias gradient
   float* grad_bias_lost = nullptr;     // rounding errors of that image; null: few heads share the bias

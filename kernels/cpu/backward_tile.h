@@ -110,9 +110,7 @@ struct VisibleUnits {
       const bool sees = u * unit < queries && !seen.empty();
       any |= sees;
       if (!sees && !key::dbias) continue;
-      if (key::dbias)
-        seen = {first_key, first_key + count};  // the gradient of a bias is needed for all
-                                                // keys
+      if (key::dbias) seen = {first_key, first_key + count};  // a bias's gradient needs all keys
       keys[u] = {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
     }
     return any;

@@ -117,9 +117,9 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
 /// are made during a product.
 constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
-/// Not with dropout, which needs the weights of a row one after the other; nor with ALiBi, under which
-/// scores keep rising; nor with few registers, as none are left; nor if a product has no more steps than
-/// slices, as it would end before they are made.
+/// Whether weights are made during products. Not with dropout, which needs the weights of a row one after the
+/// other; nor with ALiBi, under which scores keep rising; nor with few registers, as none are left; nor if a
+/// product has no more steps than slices, as it would end before they are made.
 constexpr bool makes_p_beside_products =
     machine.many_registers() && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
 

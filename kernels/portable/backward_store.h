@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Whether the sum of dQ is laid out in fragments, if tiles have whole slices of it
+/// Whether the sum of dQ is laid out in fragments: only if tiles have whole slices of it
 /// (kernels/backward_schedule.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && target::mma_layout;
 

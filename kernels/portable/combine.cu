@@ -43,8 +43,7 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
-  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which the maximum
-                                                                // ignores
+  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN; fmaxf ignores that
   float sum = lane() == 0 ? ::expf(sink - finite_max) : 0;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - finite_max);

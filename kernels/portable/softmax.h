@@ -25,7 +25,8 @@ struct RowState {
 
 /// fp16 overflows at 2^16; products with V in bf16, and sums of them, at 2^128.
 constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
-/// Beyond this, one rounding of score * scale_log2 is more than 8: there the scores are subtracted first.
+/// Beyond this, one rounding of score * scale_log2 is more than 8: there row_max is subtracted from the
+/// scores before they are scaled.
 constexpr float largest_row_max = 1 << 28;
 
 /// row_max in a form that can be subtracted from scores: any value will do for a row that has seen no key

@@ -114,8 +114,7 @@ class Consumer {
     };
     const auto multiply_next = [&] {
       if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
-      Scores next;  // a separate variable if the loop begins with the softmax: otherwise registers would be
-                    // copied there
+      Scores next;  // separate if the loop begins with the softmax, or registers would be copied
       begin_scores(first_apart ? s : next, turn);
       begin_output(o, p);
       if constexpr (pingpong)

@@ -35,8 +35,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
   sync_block();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
-  // 64 K registers are divided among the warpgroups; two of them have enough from the start. The compiler
-  // must not need more than each one is given.
+  // 64 K registers are divided among the warpgroups; if there are only two, each has enough from the start.
+  // The compiler must not need more than each one is given.
   if (warpgroup == 0) {
     if constexpr (consumers > 1) reg_dealloc<consumers == 3 ? 32 : 40>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);

@@ -15,8 +15,7 @@ struct Sm90ForwardLayout : Sm90Boxes {
   i64 columns;     // of a box
   i64 d, dv;       // padded
   i64 q, k, v;     // bytes of a tile
-  i64 transposed;  // bytes of a tile of V with columns turned into rows, boxes of keys; 0 if it is
-                   // multiplied as it is
+  i64 transposed;  // bytes of a tile of transposed V, in boxes of keys; 0 if V is not transposed
   i64 q_stages;    // tiles of Q: the next one loads during the work on the last if there is room
   i64 stages;      // of K, of V and of transposed V
 

@@ -1,5 +1,5 @@
 // The order in which blocks of query rows are processed: the longest first, and next to each other those
-// that share K and V. Each block of threads asks for increasing numbers of a common counter.
+// that share K and V. Each block of threads asks for increasing indices into this order.
 #pragma once
 
 #include "kernels/sm90/ragged.h"

@@ -25,7 +25,7 @@ namespace emulator {
 struct Block;
 struct Warp;
 
-/// A point where threads wait for each other, once or repeatedly.
+/// A rendezvous of threads, which arrive one after another.
 struct Meeting {
   int arrived = 0;
   bool any = false, result = false;

@@ -145,7 +145,7 @@ void issue(Execution& e, const Instruction& i) {
   const std::uint64_t number = thread.products_issued++;
   ProductPart& part = queue.part(thread, number, i);
   part.sums.clear();
-  part.registers = {};  // registers of an earlier product are no operand of this one
+  part.registers = {};  // the registers of an earlier product are not operands of this one
   part.left = 0;
   for (const ptx::Operand& sum : i.operands[0].parts) part.sums.push_back(static_cast<float*>(e.place(sum)));
   if (i.operands[1].kind == ptx::Operand::Kind::vector) {

@@ -40,8 +40,7 @@ struct CaseOptions {
   bool padded_rows = false;       // rows of all tensors have gaps, which are filled with NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
   bool only_lengths_k = false;    // omits the optional lengths_q
-  bool far = false;               // heads and sequences are 5 GiB apart, in memory that is otherwise
-                                  // untouched
+  bool far = false;               // heads and sequences are 5 GiB apart; the memory between is untouched
   Guarded guarded = Guarded::no;  // every tensor has exactly its own bytes next to a page without access
   bool forward_inputs = true;     // false: O and LSE of a backward problem stay NaN, for the test to fill
 };
@@ -81,8 +80,7 @@ class Case {
   struct Buffer {
     std::vector<std::uint8_t> memory;
     std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
-    std::span<std::uint8_t> room;            // all of it, including the memory around the tensor; far:
-                                             // nothing
+    std::span<std::uint8_t> room;            // including the memory around the tensor; far: nothing
     std::int64_t bytes = 0;                  ///< the tensor's own
   };
 

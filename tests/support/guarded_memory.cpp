@@ -16,7 +16,7 @@
 namespace regard::test {
 namespace {
 
-/// On each side: more than a kernel could overshoot by a step.
+/// On each side: more than one step of a kernel could overshoot.
 constexpr std::size_t forbidden_bytes = std::size_t{1} << 20;
 
 std::vector<const GuardedMemory*>& all() {

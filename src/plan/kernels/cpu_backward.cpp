@@ -104,8 +104,7 @@ bool adds_often(const CpuBackwardSchedule& schedule, std::int64_t block_q) {
 /// With many heads, each goes to one thread, which keeps its dQ in a near cache. With few, every block of
 /// keys is a block of the grid; those of one part of the queries of a head take turns adding to dQ.
 bool keys_have_blocks_of_their_own(int threads, std::int64_t heads) {
-  constexpr std::int64_t enough = 8;  // heads per thread: at most an eighth of the time is spent waiting at
-                                      // the end
+  constexpr std::int64_t enough = 8;  // heads per thread: at most an eighth of the time is lost at the end
   return heads < enough * threads && threads > 1;
 }
 

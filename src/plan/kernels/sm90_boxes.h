@@ -31,8 +31,8 @@ bool is_ragged(const Problem&);
 /// stride that TMA accepts.
 BoxedRows rows_of_queries(const Problem&, const char* name, const Rows&, std::int64_t columns, DType);
 BoxedRows rows_of_keys(const Problem&, const char* name, const Rows&, std::int64_t columns, DType);
-/// Keeps the strides as they are, for tensors that only threads store and that do not step between the rows
-/// of a single-row tensor.
+/// The same tensor when only threads store it: unlike a ragged map, they never step from row to row if it has
+/// one row.
 BoxedRows without_map(BoxedRows);
 
 /// The alignment required by threads that store 16 bytes at a time.
