@@ -144,8 +144,7 @@ struct Backward {
     const GradQSemaphore semaphore(a, batch, kv_head, query_part, block);
     const PartOfQueries own(a, sequence, query_part);
     VisibleUnits visible;
-    // Rows, counted from the end of the part: those this block has finished, and those it still has to add
-    // to.
+    // Rows, counted from the end of the part: finished by this block; added to by later blocks.
     i64 finished = 0, awaited = 0;
     for (i64 query = last_tile(own.rows); query >= own.rows.begin; query -= block_q) {
       const i64 queries = smaller(block_q, own.rows.end - query), done = own.rows.end - query;

@@ -341,7 +341,7 @@ struct BackwardTile {
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
       score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();
     }
-    // LSE is the sum of rounded scores, so the difference of large scores is correct only if these are
+    // LSE was computed from rounded scores, so its difference from a large score is correct only if this is
     // rounded too. However it was rounded, a probability is at most 1.
     const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(part(scratch_layout.lse) + query));
     return exp2<precision>(exponent * log2_of_e);

@@ -2,7 +2,7 @@
 // queries: some rows of some heads of a group. They are added up in the order of the parts, so that bits do
 // not depend on the number of threads. With many threads, each part has its own blocks of the grid, which do
 // not wait for those of other parts (backward_order.h); of the blocks of the same keys, the last one to
-// finish adds up what the others have left in the workspace. With few threads, one block of keys handles all
+// finish adds up what the others have left in the workspace. With few threads, each block of keys handles all
 // parts.
 #pragma once
 

@@ -27,8 +27,8 @@ struct TileMachine {
   constexpr int key_step() const { return amx ? 32 : sum_rows(); }
 };
 
-/// The valid sizes: multiples of `unit`, at least `least`, that divide `whole` unless it is 0. If it
-/// is not 0, `whole` and `unit` are powers of two.
+/// The valid sizes: multiples of `unit`, at least `least`, that divide `whole` unless it is 0. If it is not
+/// 0, `whole` and `unit` are powers of two.
 struct SizeRule {
   i64 unit = 1, least = 1, whole = 0;
 

@@ -20,8 +20,7 @@ typedef float Floats __attribute__((vector_size(target::vector_bytes)));
 typedef i32 Ints __attribute__((vector_size(target::vector_bytes)));
 typedef u32 Words __attribute__((vector_size(target::vector_bytes)));
 typedef u64 Doublewords __attribute__((vector_size(target::vector_bytes)));
-typedef u16 Halves
-    __attribute__((vector_size(target::vector_bytes / 2)));  // the same number of lanes, 16 bits each
+typedef u16 Halves __attribute__((vector_size(target::vector_bytes / 2)));  // as many 16-bit lanes
 
 /// Unaligned, and allowed to alias any type.
 template <class Vector>

@@ -10,7 +10,7 @@ class Launch;
 
 struct Barrier {
   std::uint16_t arrivals, missing;
-  std::int32_t bytes : 31;  // still expected
+  std::int32_t bytes : 31;  ///< still expected
   std::uint32_t phase : 1;
 
   void init(std::uint32_t count) {

@@ -30,7 +30,7 @@ constexpr Code invalid_value = 1, invalid_image = 200, launch_failed = 719;
 struct Kernel {
   emulator::Runtime** runtime;
   void (*launch)(void** parameters);
-  unsigned most_shared = 49152;  // until more is requested
+  unsigned most_shared = 49152;  ///< until more is requested
 };
 
 Code fail(Code code, const std::string& text) {

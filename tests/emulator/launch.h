@@ -29,7 +29,7 @@ struct Warp;
 struct Meeting {
   int arrived = 0;
   bool any = false, result = false;
-  std::uint64_t number = 0;  // the meetings that have ended
+  std::uint64_t number = 0;  ///< the meetings that have ended
 
   /// The last of `all` threads ends it.
   void arrive(int all, bool value) {
@@ -63,13 +63,13 @@ struct Thread {
   /// Copies to shared memory that have been started, and where each group of them ends.
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
-  std::vector<std::shared_ptr<StoredBox>> boxes;  // being stored from shared memory
+  std::vector<std::shared_ptr<StoredBox>> boxes;  ///< being stored from shared memory
   std::uint64_t products_issued = 0;
-  std::deque<std::uint64_t> product_groups;  // products issued up to the end of each
+  std::deque<std::uint64_t> product_groups;  ///< products issued up to the end of each
 };
 
 struct Warp {
-  const void* what = nullptr;  // the statement at which its lanes meet
+  const void* what = nullptr;  ///< the statement at which its lanes meet
   void* data[32] = {};
   Meeting meeting;
 };
@@ -82,7 +82,7 @@ struct Cluster {
 struct Block {
   std::vector<std::uint8_t> memory;
   Cluster* cluster = nullptr;
-  unsigned number = 0;     // of the blocks that run together
+  unsigned number = 0;     ///< of the blocks that run together
   std::uint32_t rank = 0;  ///< in its cluster
   int threads = 0, running = 0;
   std::array<Meeting, 16> meetings;

@@ -44,7 +44,7 @@ class ProductQueue {
   static void compute(const Product&, const std::vector<std::uint8_t>& memory);
 
   std::deque<Product> products_;
-  std::vector<Product> used_;  // done; kept so that their memory can be reused
+  std::vector<Product> used_;  ///< done; kept so that their memory can be reused
   std::uint64_t done_ = 0;
 };
 

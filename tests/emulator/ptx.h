@@ -16,8 +16,8 @@ namespace ptx {
 struct Operand {
   enum class Kind { argument, local, number, thread_number, cluster_rank, vector, memory, nothing };
   Kind kind;
-  std::int64_t number = 0;     // which argument or register; for a number, its value
-  std::vector<Operand> parts;  // of a vector; for memory its address and, for a tile, the coordinates
+  std::int64_t number = 0;     ///< which argument or register; for a number, its value
+  std::vector<Operand> parts;  ///< of a vector; for memory its address and, for a tile, the coordinates
 };
 
 struct Instruction {

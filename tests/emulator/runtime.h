@@ -45,7 +45,7 @@ class Runtime {
   virtual void* dynamic_memory(std::uint32_t alignment) = 0;
   virtual std::uint32_t shared_address(const void*) = 0;
 
-  Position position{};  // of the running thread
+  Position position{};  ///< of the running thread
 
  protected:
   ~Runtime() = default;

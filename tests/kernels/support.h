@@ -29,7 +29,7 @@ struct Path {
   std::string target;  ///< "cpu-avx2"; empty: the best of this machine
   std::string family;  ///< "generic", "forward", ...; empty: any
   int threads = 2;
-  int runs = 1;  // consecutive runs in the same workspace
+  int runs = 1;  ///< consecutive runs in the same workspace
 };
 
 /// CPU targets that this machine can run, best first.

@@ -28,21 +28,21 @@ struct Numbers {
 struct CaseOptions {
   std::uint64_t seed = 1;
   const Numbers* numbers = nullptr;
-  double q_scale = 1;        // Q is this many times a standard normal number: large factors give huge logits
+  double q_scale = 1;  ///< Q is this many times a standard normal number: large factors give huge logits
   bool v_rectified = false;  ///< negative numbers of V are 0
   double bias_offset = 0;    ///< added to every bias: -30000 makes all logits hugely negative
   double padding = 0;        ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
   std::int64_t padded_keys = 0;
   double sink_offset = 0;         ///< added to every learned sink
   std::int64_t nan_row = -1;      ///< this row of Q is NaN, in every sequence or, packed, of all tokens
-  std::int64_t nan_key = -1;      // the same for K
-  bool nan_behind = false;        // Q, K, V and dO are NaN past each sequence's logical length
-  bool padded_rows = false;       // rows of all tensors have gaps, which are filled with NaN
+  std::int64_t nan_key = -1;      ///< the same for K
+  bool nan_behind = false;        ///< Q, K, V and dO are NaN past each sequence's logical length
+  bool padded_rows = false;       ///< rows of all tensors have gaps, which are filled with NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
-  bool only_lengths_k = false;    // omits the optional lengths_q
-  bool far = false;               // heads and sequences are 5 GiB apart; the memory between is untouched
-  Guarded guarded = Guarded::no;  // every tensor has exactly its own bytes next to a page without access
-  bool forward_inputs = true;     // false: O and LSE of a backward problem stay NaN, for the test to fill
+  bool only_lengths_k = false;    ///< omits the optional lengths_q
+  bool far = false;               ///< heads and sequences are 5 GiB apart; the memory between is untouched
+  Guarded guarded = Guarded::no;  ///< every tensor has exactly its own bytes next to a page without access
+  bool forward_inputs = true;     ///< false: O and LSE of a backward problem stay NaN, for the test to fill
 };
 
 class Case {
@@ -80,7 +80,7 @@ class Case {
   struct Buffer {
     std::vector<std::uint8_t> memory;
     std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
-    std::span<std::uint8_t> room;            // including the memory around the tensor; far: nothing
+    std::span<std::uint8_t> room;            ///< including the memory around the tensor; far: nothing
     std::int64_t bytes = 0;                  ///< the tensor's own
   };
 

@@ -11,7 +11,7 @@ extern const bool counts;
 
 struct Counted {
   int allocations;  ///< of memory, in any thread
-  int locks;        // of mutexes and of reader-writer locks, in this thread
+  int locks;        ///< of mutexes and of reader-writer locks, in this thread
 };
 
 void begin_counting();

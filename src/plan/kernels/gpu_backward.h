@@ -12,17 +12,17 @@ struct GpuBackward {
   std::int64_t grad_q_columns = 0;  ///< of the sum of dQ; a multiple of 8
   GradQOrder order = GradQOrder::rows;
   std::int64_t grad_q_slices = 1;  ///< of a tile (kernels/backward_schedule.h)
-  std::int64_t part_heads = 1;     // query heads of a group that one block handles
-  std::int64_t side_by_side = 1;   // (batch, K/V head) pairs, or parts of their groups, that run together
-  bool keys_descend = false;       // blocks of the last keys run first
-  bool bias_in_turn = false;       // one block handles everything that shares a bias gradient
+  std::int64_t part_heads = 1;     ///< query heads of a group that one block handles
+  std::int64_t side_by_side = 1;   ///< (batch, K/V head) pairs, or parts of their groups, that run together
+  bool keys_descend = false;       ///< blocks of the last keys run first
+  bool bias_in_turn = false;       ///< one block handles everything that shares a bias gradient
   /// If blocks share the keys of a K/V head: columns of the sums of dK and dV; multiples of 8. 0: each block
   /// stores its own result.
   std::int64_t grad_k_columns = 0, grad_v_columns = 0;
   /// The first block to reach a tile of dQ stores it; otherwise sums start as zeros.
   bool first_stores = false;
-  std::int64_t tickets = 0;  // counters that start at 0, as turns do
-  std::int64_t turns = 0;    // counters that start at 0
+  std::int64_t tickets = 0;  ///< counters that start at 0, as turns do
+  std::int64_t turns = 0;    ///< counters that start at 0
 };
 
 /// Which dimensions share one elementwise bias whose gradient is requested.

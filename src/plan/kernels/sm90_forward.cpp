@@ -95,8 +95,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t cluster = tile.algorithm.cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  const std::int64_t blocks =
-      std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // running at a time
+  const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   stage.schedule = Schedule(grouped_pairs(plan, work, packed > 0 ? p.hk : p.hq));
