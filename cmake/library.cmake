@@ -1,18 +1,18 @@
-# What is installed: the shared library `regard`, the command `regard`, headers, the CMake package, pkg-config.
+# Installed: the shared library `regard`, the command `regard`, headers, the CMake package, the pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The command's parts, without main: a static library so that tests can link them. They know the public API; from the
-# base room errors as values, the nearest word, printable text, files, threads, and how JSON is read and written; and
-# bundles as files.
+# The command's parts, without main: a static library so that tests can link them. They use the public API; from
+# the base room errors as values, the nearest word, printable text, files, threads, and reading and writing
+# JSON; and bundles as files.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources})
 regard_parse_once(regard_cli_objects)
 target_link_libraries(regard_cli_objects PUBLIC regard_bundle CLI11::CLI11)
 
-# The exported symbols are the functions that regard.h declares, and nothing else: not what the static libraries
-# inside happen to make visible, and not the compiled-in kernels.
+# The exported symbols are exactly the functions that regard.h declares: neither what the static libraries
+# inside happen to make visible nor the compiled-in kernels.
 set(public_header ${PROJECT_SOURCE_DIR}/include/regard/regard.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_header})
 file(STRINGS ${public_header} declarations REGEX "^REGARD_API ")
@@ -25,10 +25,11 @@ endforeach()
 set(version_script ${PROJECT_BINARY_DIR}/regard.map)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "REGARD_${PROJECT_VERSION_MAJOR} {\n  global:\n${exports}  local: *;\n};\n")
 
-# All of the C ABI's objects go in; the other rooms give what those need.
+# All objects of the C ABI are linked in; the other rooms contribute what those need.
 add_library(regard SHARED $<TARGET_OBJECTS:regard_abi>)
 target_link_libraries(regard PRIVATE regard_abi)
-# It stays loaded after dlclose: threads of its own, and those in a compile, may still be running its code.
+# The library stays loaded after dlclose: its own threads, and those in a compile, can still be running its
+# code.
 target_link_options(regard PRIVATE -Wl,--version-script=${version_script} -Wl,--as-needed -Wl,--exclude-libs,ALL
                                    -Wl,-z,nodelete)
 if(NOT REGARD_SANITIZE)
@@ -40,8 +41,8 @@ target_compile_features(regard INTERFACE c_std_11)
 set_target_properties(regard PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                         LINK_DEPENDS ${version_script} LINKER_LANGUAGE CXX)
 
-# What `regard build` links libraries of its own from: all of the library in one object, without kernels. Groups of
-# sections are resolved in it, as each such library is to have its own of what is in them.
+# What `regard build` links other libraries from: the whole library in one object, without kernels. Section
+# groups are resolved in it, as each such library must have its own copy of what they contain.
 if(NOT REGARD_SANITIZE)
   set(no_kernels ${PROJECT_BINARY_DIR}/no_kernels.cpp)
   file(CONFIGURE OUTPUT ${no_kernels} CONTENT "#include \"engine/built_in.h\"
@@ -70,11 +71,11 @@ target_link_options(regard_cli PRIVATE -Wl,--as-needed)
 if(TARGET regard_parts) # whoever builds the command can build with it, and install
   add_dependencies(regard_cli regard_parts)
 endif()
-# The command finds its library beside itself after `make install` into any prefix, and after a move.
+# The command finds its library relative to itself after `make install` into any prefix, and after a move.
 file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
 
-# The shells' completion is made with the command, so that who builds the command can install.
+# Shell completions are generated with the command, so that anyone who builds the command can install.
 set(completion_folder ${PROJECT_BINARY_DIR}/completion)
 file(MAKE_DIRECTORY ${completion_folder})
 foreach(shell bash zsh fish)
@@ -82,7 +83,7 @@ foreach(shell bash zsh fish)
                      COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell})
 endforeach()
 
-# Of a build that is not complete nothing is installed, instead of half of it.
+# An incomplete build is not installed, not even in part.
 foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish ${parts})
   install(CODE "if(NOT EXISTS \"${built}\")
     message(FATAL_ERROR \"${built} is not built yet, so nothing is installed; run: cmake --build ${PROJECT_BINARY_DIR}\")
@@ -102,7 +103,7 @@ if(TARGET regard_parts)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/regard TYPE INCLUDE)
 
-# find_package(regard) gives regard::regard. The library's own dependencies are its private affair.
+# find_package(regard) gives regard::regard. The library's own dependencies stay private.
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/regard)
 install(EXPORT regard_targets NAMESPACE regard:: DESTINATION ${package_folder})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/regard-config.cmake.in
@@ -111,7 +112,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/regard-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/regard-config.cmake ${PROJECT_BINARY_DIR}/regard-config-version.cmake
         DESTINATION ${package_folder})
 
-# The prefix in regard.pc is relative to the file itself, so that an installed tree may be moved.
+# The prefix in regard.pc is relative to the file itself, so that an installed tree can be moved.
 set(pkgconfig_folder ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH to_prefix ${pkgconfig_folder} ${CMAKE_INSTALL_PREFIX})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/regard.pc.in ${PROJECT_BINARY_DIR}/regard.pc @ONLY)

@@ -1,7 +1,8 @@
-# What building needs and a machine may lack: all of it is named in one sentence, with the command that installs it.
+# What a build needs and a machine may lack: everything missing is named in one sentence, with the command that
+# installs it.
 set(regard_missing)
 
-# regard_require(package [COMPONENTS ...]): find_package, which does not stop at the first that is missing.
+# regard_require(package [COMPONENTS ...]): find_package that does not stop at the first missing package.
 macro(regard_require package)
   find_package(${package} QUIET ${ARGN})
   if(NOT ${package}_FOUND)
@@ -9,7 +10,7 @@ macro(regard_require package)
   endif()
 endmacro()
 
-# regard_require_module(name module): the same for a module of pkg-config.
+# regard_require_module(name module): the same for a pkg-config module.
 macro(regard_require_module name module)
   if(PkgConfig_FOUND)
     pkg_check_modules(${name} QUIET IMPORTED_TARGET ${module})
@@ -34,7 +35,7 @@ function(regard_refuse_missing)
                       "root: apt-get install -y${packages}")
 endfunction()
 
-# Before CMake looks for a compiler and reports that in a page.
+# Before CMake looks for a compiler and fails with a page of output.
 if(NOT CMAKE_CXX_COMPILER AND "$ENV{CXX}" STREQUAL "")
   find_program(regard_compiler NAMES c++ g++ clang++ NO_CACHE)
   if(NOT regard_compiler)

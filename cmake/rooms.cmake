@@ -1,9 +1,9 @@
-# What most files read.
+# Headers that most files include.
 set(regard_common_headers <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp> <algorithm> <filesystem> <fstream> <functional>
     <map> <random> <set> <span> <string> <thread> <vector>)
 
-# regard_parse_once(target): in checked builds, whose compiles take longest, a precompiled header has the common headers, for
-# all such targets. The release build has none, so that it finds an include that src lacks.
+# regard_parse_once(target): in checked builds, whose compiles take longest, a precompiled header holds the
+# common headers for all such targets. The release build has none, so that it detects an include missing in src.
 function(regard_parse_once target)
   if(NOT REGARD_SANITIZE)
     return()
@@ -15,8 +15,8 @@ function(regard_parse_once target)
   endif()
 endfunction()
 
-# regard_room(name dependency...): what lies below src/<name> as the static library regard_<name>.
-# Dependencies that are rooms are written by their room's name. The global property regard_rooms has all of them.
+# regard_room(name dependency...): builds everything below src/<name> as the static library regard_<name>. A
+# dependency that is a room is given by its room's name. The global property regard_rooms lists all rooms.
 function(regard_room name)
   set_property(GLOBAL APPEND PROPERTY regard_rooms ${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
@@ -27,8 +27,8 @@ function(regard_room name)
   else()
     add_library(regard_${name} STATIC ${sources})
     regard_parse_once(regard_${name})
-    # A unique symbol is one in the whole process and cannot be made local: two libraries that regard build has made
-    # would share it, and export it.
+    # A unique symbol exists once in the whole process and cannot be made local: two libraries made by `regard
+    # build` would share it, and export it.
     target_compile_options(regard_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
     set(scope PUBLIC)
   endif()
@@ -44,8 +44,8 @@ function(regard_room name)
   target_link_libraries(regard_${name} ${scope} Threads::Threads)
 endfunction()
 
-# regard_embed(target place...): every file that is one of these places or lies below one, as a string constant in one
-# library.
+# regard_embed(target path...): every file that is one of these paths or is below one, as a string constant in
+# one library.
 function(regard_embed target)
   set(files)
   foreach(place ${ARGN})

@@ -1,11 +1,11 @@
-// Regard in C++20: a thin face over regard.h. Header-only; link with regard::regard.
+// Regard in C++20: a thin wrapper over regard.h. Header-only; link with regard::regard.
 //
-//   regard::Problem problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
-//   regard::Arguments arguments;
-//   arguments.set(REGARD_Q, regard::bf16(q, {2, 1024, 16, 128}));    // K, V, O likewise
-//   regard::attention(problem, arguments);
+//    regard::Problem problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
+//    regard::Arguments arguments;
+//    arguments.set(REGARD_Q, regard::bf16(q, {2, 1024, 16, 128}));    // K, V, O likewise
+//    regard::attention(problem, arguments);
 //
-// The tensors are views of the caller's memory: nothing is copied and nothing is owned. What fails throws
+// The tensors are views of the caller's memory: nothing is copied and nothing is owned. Failures throw
 // regard::error, whose what() is one sentence: what was wrong and what would work.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace regard {
 
-/// The one exception type. `status()` tells bad input from a refusal from a defect.
+/// The only exception type. `status()` distinguishes bad input, a refusal and a defect.
 class error : public std::runtime_error {
  public:
   error(regard_status status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
@@ -39,7 +39,7 @@ inline void require(regard_status status) {
   if (status != REGARD_OK) throw error(status, regard_status_message());
 }
 
-/// Text for the C ABI, where it would end at a NUL without a word.
+/// Text for the C ABI, which would silently end it at a NUL.
 inline const char* c_text(const std::string& text, const char* name) {
   if (text.find('\0') != std::string::npos) {
     throw error(REGARD_INVALID,
@@ -48,13 +48,13 @@ inline const char* c_text(const std::string& text, const char* name) {
   return text.c_str();
 }
 
-/// The text of something that the C ABI owns; null is that of an object that was moved from.
+/// The text of an object that the C ABI owns; null is that of a moved-from object.
 inline std::string text_of(const char* text) {
   if (text == nullptr) throw error(REGARD_INVALID, "nothing is left in an object that was moved from");
   return text;
 }
 
-/// Owns a string that the C ABI handed out.
+/// Owns a string returned by the C ABI.
 struct String {
   char* text = nullptr;
   String() = default;
@@ -99,7 +99,7 @@ inline Tensor tensor(void* data, regard_dtype dtype, std::initializer_list<std::
   return result;
 }
 
-/// Contiguous views by type. The 16 and 8-bit floats have no C++20 type of their own, so any pointer will do.
+/// Contiguous views by type. The 16-bit and 8-bit floats have no C++20 type of their own, so any pointer works.
 inline Tensor fp32(float* data, std::initializer_list<std::int64_t> shape) {
   return tensor(data, REGARD_FP32, shape);
 }
@@ -140,7 +140,7 @@ class Arguments {
 
 // ---- problem -------------------------------------------------------------------------------------------
 
-/// What is to be computed: one line of problem text (docs/problem.md), parsed and validated.
+/// The computation: one line of problem text (docs/problem.md), parsed and validated.
 class Problem {
  public:
   explicit Problem(const std::string& text) {
@@ -154,7 +154,7 @@ class Problem {
     return Problem(problem);
   }
 
-  /// Canonical; parses back.
+  /// Canonical; parses back to the same problem.
   std::string text() const { return detail::text_of(regard_problem_text(get())); }
   std::string json() const { return detail::text_of(regard_problem_json(get())); }
   double flops() const { return regard_problem_flops(get()); }  ///< visible pairs only
@@ -185,7 +185,7 @@ struct Options {
   std::string family;        ///< only this family or kernel, e.g. "sm90_forward cluster=2"; empty: any
   std::int32_t threads = 0;  ///< 0: REGARD_THREADS or all cores
 
-  /// Valid as long as this object is.
+  /// Valid as long as this object.
   regard_plan_options c() const {
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = target.empty() ? nullptr : detail::c_text(target, "target");
@@ -208,7 +208,7 @@ class Plan {
   /// Gets every kernel now (embedded, cached or compiled), so that the first run does not have to.
   void prepare() { detail::require(regard_plan_prepare(get())); }
   std::string target() const { return detail::text_of(regard_plan_target(get())); }
-  /// Whether tensors and workspace are a GPU's memory.
+  /// Whether tensors and workspace are in GPU memory.
   bool on_gpu() const { return regard_plan_on_gpu(get()) != 0; }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(get()); }
   std::string json() const {
@@ -217,7 +217,8 @@ class Plan {
     return json.copy();
   }
 
-  /// Runs all stages in a workspace of the caller's, at least workspace_bytes() long and 64-byte aligned.
+  /// Runs all stages in the caller's workspace, which has at least workspace_bytes() bytes and is 64-byte
+  /// aligned.
   void run(const Arguments& arguments, void* workspace, std::int64_t bytes, void* stream = nullptr) const {
     detail::require(regard_plan_run(get(), arguments.get(), workspace, bytes, stream));
   }
@@ -228,7 +229,7 @@ class Plan {
   std::unique_ptr<regard_plan, detail::Destroy> handle_;
 };
 
-/// Memory of a target, aligned as kernels want it; an empty target is the host.
+/// Memory of a target, aligned as kernels need it; an empty target means the host.
 class Memory {
  public:
   Memory() = default;
@@ -257,7 +258,7 @@ class Workspace : public Memory {
   explicit Workspace(std::int64_t bytes, const std::string& target = {}) : Memory(bytes, target) {}
 };
 
-/// From and to any memory, waited for.
+/// Copies between any two kinds of memory, and waits for the copy.
 inline void copy(void* to, const void* from, std::int64_t bytes) {
   detail::require(regard_memory_copy(to, from, bytes));
 }
@@ -277,7 +278,7 @@ inline std::string explain(const Problem& problem, const Options& options = {},
   return text.copy();
 }
 
-/// The outputs in `arguments` against the fp64 oracle: JSON, per output its errors, tolerance and "ok".
+/// Compares the outputs in `arguments` with the fp64 oracle: JSON, per output its errors, tolerance and "ok".
 inline std::string check(const Problem& problem, const Arguments& arguments) {
   detail::String report;
   detail::require(regard_check(problem.get(), arguments.get(), &report.text));
@@ -286,7 +287,7 @@ inline std::string check(const Problem& problem, const Arguments& arguments) {
 
 // ---- what is here --------------------------------------------------------------------------------------
 
-/// From now on kernels come from this bundle too.
+/// From now on kernels come from this bundle as well.
 inline void add_bundle(const std::string& path) {
   detail::require(regard_bundle_add(detail::c_text(path, "path")));
 }
@@ -306,22 +307,22 @@ inline std::string list(const std::string& target = {}, const std::string& profi
   return json.copy();
 }
 
-/// Gets a kernel, by its text in `list`, into the cache: JSON with tier, seconds and resources.
+/// Gets a kernel, named by its text in `list`, into the cache: JSON with tier, seconds and resources.
 inline std::string prepare_kernel(const std::string& kernel) {
   detail::String json;
   detail::require(regard_prepare_kernel(detail::c_text(kernel, "kernel"), &json.text));
   return json.copy();
 }
 
-/// How a manifest is built; members that stay empty mean the defaults.
+/// How a manifest is built; empty members mean the defaults.
 struct BuildOptions {
-  std::string text;    ///< the manifest itself, which is then not read
-  std::string output;  ///< folder
+  std::string text;    ///< the manifest itself; the file is then not read
+  std::string output;  ///< a folder
   std::int32_t jobs = 0, only = 0;
-  std::function<void(const std::string& json)> progress;  ///< throws nothing
+  std::function<void(const std::string& json)> progress;  ///< must not throw
 };
 
-/// Kernels ahead of time, from a manifest: JSON of what was built or, with `only`, would be.
+/// Builds kernels ahead of time from a manifest: JSON of what was built or, with `only`, would be built.
 inline std::string build_manifest(const std::string& manifest, const BuildOptions& options = {}) {
   regard_build_options c_options = REGARD_BUILD_OPTIONS_INIT;
   if (!options.text.empty()) c_options.text = detail::c_text(options.text, "text");
@@ -345,13 +346,13 @@ inline std::string cache(const std::string& verb) {
   detail::require(regard_cache(detail::c_text(verb, "verb"), &json.text));
   return json.copy();
 }
-/// The cache's kernels into a bundle: JSON.
+/// Writes the cache's kernels into a bundle: JSON.
 inline std::string export_cache(const std::string& bundle) {
   detail::String json;
   detail::require(regard_cache_export(detail::c_text(bundle, "bundle"), &json.text));
   return json.copy();
 }
-/// Those of a bundle into the cache: JSON.
+/// Reads a bundle's kernels into the cache: JSON.
 inline std::string import_cache(const std::string& bundle) {
   detail::String json;
   detail::require(regard_cache_import(detail::c_text(bundle, "bundle"), &json.text));

@@ -23,7 +23,7 @@ struct regard_problem {
 
 namespace regard::c_api {
 
-/// A plan's handle is the plan itself, with one of its shares; the name stays without a definition.
+/// A plan's handle is the plan itself, holding a share of it; the name stays without a definition.
 inline regard_plan* handle_of(SharedPlan plan) {
   return reinterpret_cast<regard_plan*>(plan.release());
 }
@@ -31,15 +31,15 @@ inline PreparedPlan* plan_of(regard_plan* handle) {
   return reinterpret_cast<PreparedPlan*>(handle);
 }
 inline PreparedPlan* plan_of(const regard_plan* handle) {
-  return plan_of(const_cast<regard_plan*>(handle));  // what a plan prepares once is no change to its user
+  return plan_of(const_cast<regard_plan*>(handle));  // lazy preparation does not change the plan for its user
 }
 
-/// Keeps the sentence for regard_status_message on this thread. Without memory for it the sentence is
-/// "out of memory".
+/// Keeps the sentence for regard_status_message on this thread. Without memory for it, the sentence is "out of
+/// memory".
 regard_status report(const Error&) noexcept;
 regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
-/// Returns what `body` returns, which must not throw. Meanwhile the caller's floating-point mode is suspended
+/// Returns the result of `body`, which must not throw. Meanwhile the caller's floating-point mode is suspended
 /// and the thread cannot be cancelled. For every function of the C ABI that does more than read.
 template <class Body>
 auto in_call(const Body& body) {
@@ -68,12 +68,12 @@ regard_status guarded(const Body& body) {
 /// A copy that the caller frees with regard_string_free.
 regard_status give(const std::string& text, char** out);
 
-/// The options of a call, of whichever version; null means defaults.
+/// The options of a call, in any version of the struct; null means defaults.
 Result<EngineOptions> engine_options(const regard_plan_options*);
 
-/// The arguments of a call, whichever version of the header its caller was compiled with: roles that he does
-/// not know are absent, and `storage` then holds the copy that says so. What he knows and this library does
-/// not must be zero.
+/// The arguments of a call, whatever version of the header its caller was compiled with: roles that the caller
+/// does not know are absent, and `storage` then holds the copy that says so. What the caller knows and this
+/// library does not must be zero.
 Result<const regard_arguments*> known_arguments(const regard_arguments*, regard_arguments& storage);
 
 inline tl::unexpected<Error> null_argument(std::string_view name) {

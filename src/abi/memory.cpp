@@ -1,4 +1,4 @@
-// Memory of a target, for callers who have no allocator for it.
+// Memory of a target, for callers that have no allocator for it.
 #include <cstring>
 
 #include "abi/handles.h"

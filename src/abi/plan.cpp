@@ -44,7 +44,7 @@ regard_status regard_plan_prepare(regard_plan* plan) {
     const Result<const gpu::Backend*> backend = backend_of(*plan_of(plan)->best().target);
     if (!backend) return report(backend.error());
     const Result<const gpu::Device*> device = gpu::current_device(**backend);
-    if (!device) return REGARD_OK;  // compiled and cached for a machine that has one
+    if (!device) return REGARD_OK;  // compiled and cached for a machine that has such a device
     const Status loaded = load_on_gpu(**ready, **device);
     return loaded ? REGARD_OK : report(loaded.error());
   });
@@ -126,7 +126,7 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
         return report(status.error());
     } else {
       const std::optional<regard_role> leading = leading_tensor((*prepared)->specs(), **known);
-      if (!leading) {  // tensors are missing, or nothing is to be computed
+      if (!leading) {  // tensors are missing, or there is nothing to compute
         const Status status = check_tensors(problem->problem, (*prepared)->specs(), **known);
         return status ? REGARD_OK : report(status.error());
       }

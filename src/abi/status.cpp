@@ -12,18 +12,18 @@ namespace {
 
 const ThreadSlot<std::string> last_message;
 
-/// Some thread had no memory to keep its sentence.
+/// Some thread had no memory to keep its message.
 constinit std::atomic<bool> a_sentence_is_lost{false};
 constexpr const char* out_of_memory = "out of memory";
 
-/// A thread without a sentence says that there is no memory for one.
+/// Clears the message; a thread without one reports that there was no memory for it.
 void forget_message() {
   (void)last_message.set(nullptr);
   a_sentence_is_lost.store(true, std::memory_order_relaxed);
 }
 
-/// A sentence stays on one line whatever the caller's words hold, and of readable length; what a compiler
-/// said keeps its lines.
+/// A message stays on one line, whatever the caller's words contain, and of readable length; compiler output
+/// keeps its lines.
 std::string readable(std::string message, regard_status status) {
   constexpr std::size_t most = 4096;
   if (status == REGARD_NO_KERNEL) return printable(message, Newlines::kept);

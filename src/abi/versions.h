@@ -1,4 +1,4 @@
-// Structs of the C ABI that begin with their size: callers with an older or a newer header have another one.
+// Structs of the C ABI that begin with their size: for callers with an older or a newer header it differs.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,17 +12,18 @@
 
 namespace regard::c_api {
 
-/// What the library knows of the versions of a struct that callers hand in.
+/// What the library knows about the versions of a struct that callers pass.
 struct Versions {
   std::string_view name, initializer;
   std::size_t first;  ///< size in the first version of the header
-  std::size_t grain;  ///< later ones are longer by multiples of this
+  std::size_t grain;  ///< later versions are longer by multiples of this
 };
 
-/// No version will be this much longer than ours, so a size beyond it is a mistake and nothing is read there.
+/// No version will ever be this much longer than ours, so a larger size is a mistake, and nothing is read
+/// there.
 inline constexpr std::size_t most_unknown_bytes = 1 << 16;
 
-/// `given` itself where its version is ours, else `storage` with what both know.
+/// `given` itself where its version is ours, else `storage` with the members that both know.
 template <class Struct>
 Result<const Struct*> this_version(const Struct* given, Struct& storage, const Versions& versions) {
   constexpr std::size_t ours = sizeof(Struct);

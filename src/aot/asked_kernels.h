@@ -25,7 +25,7 @@ class AskedKernels {
   /// Sorts by number, and removes duplicate lines.
   void sort();
 
-  std::vector<std::pair<std::uint64_t, int>> asked_;  // numbers, and lines of the manifest
+  std::vector<std::pair<std::uint64_t, int>> asked_;  // numbers and manifest lines
   std::map<std::uint64_t, const Manifest::Binary*> binaries_;
 };
 

@@ -33,7 +33,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Beside the manifest.
+/// Next to the manifest.
 std::string default_folder(const Manifest& manifest) {
   const std::filesystem::path file(manifest.file);
   const std::string name = manifest.name_space.empty() ? file.stem().string() : manifest.name_space;
@@ -52,7 +52,7 @@ std::string progress_json(const Built& built, std::size_t done, std::size_t tota
   return json.take();
 }
 
-/// Looked for first: nobody wants to hear at the end of a build that something is missing.
+/// Looked for first, so that missing parts are reported at the start of a build rather than at its end.
 Result<std::optional<Linker>> linker_for(const Manifest& manifest) {
   if (!manifest.makes_library()) return std::nullopt;
   Result<Linker> found = Linker::find();
@@ -60,7 +60,7 @@ Result<std::optional<Linker>> linker_for(const Manifest& manifest) {
   return std::move(*found);
 }
 
-/// The files whose names are known before they are built: a wheel's has the sum of its bundle.
+/// The files whose names are known before they are built; the name of a wheel contains its bundle's checksum.
 Names known_outputs(const Manifest& manifest) {
   const std::vector<std::string> of_libraries = library_files(manifest);
   Names names(of_libraries.begin(), of_libraries.end());
@@ -75,7 +75,7 @@ std::vector<std::string> inputs_of(const Manifest& manifest) {
   return paths;
 }
 
-/// The bundle, which the other outputs carry, and those; all into the folder `staged`.
+/// Writes the bundle, then the other outputs, which contain it, all into the folder `staged`.
 Status write_outputs(const Manifest& manifest, const std::string& staged, const std::optional<Linker>& linker,
                      std::vector<Built>& kernels, Report& report) {
   const auto read = [&](const std::string& name) -> Result<std::string> {

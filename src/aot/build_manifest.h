@@ -1,4 +1,4 @@
-// From a manifest to what it asks for.
+// From a manifest to the kernels and outputs that it asks for.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@ namespace regard::aot {
 
 enum class Only : std::int32_t {
   build = 0,  ///< everything
-  check = 1,  ///< how many kernels it comes to; nothing is built or written
+  check = 1,  ///< how many kernels it amounts to; nothing is built or written
   list = 2,   ///< the same, and which kernels
 };
 
 struct Options {
-  std::string text;    ///< the manifest, which is then not read; empty: read it
-  std::string output;  ///< a folder; empty: "<namespace>-build" or "<name of the manifest>-build" beside it
+  std::string text;    ///< the manifest, instead of the file; empty: read the file
+  std::string output;  ///< a folder; empty: "<namespace>-build" or "<name of the manifest>-build" next to the
+                       /// manifest
   std::int32_t jobs = 0;  ///< compiles at a time; 0: as many as cores and memory allow
   Only only = Only::build;
-  /// Told now and then how far it is, as JSON. Empty: nobody is.
+  /// Called now and then with the progress as JSON. May be empty.
   std::function<void(const std::string& json)> progress;
 };
 

@@ -23,13 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not one byte more is read than the text has.
+/// Reads no more bytes than the text has.
 bool has_text(const fs::path& path, const std::string& text) {
   const Result<std::string> there = read_file(path.string(), text.size(), Links::followed);
   return there && *there == text;
 }
 
-/// Writes only what differs, as a whole, so that an interrupted build leaves no half-written file.
+/// Writes only files that differ, and each atomically, so that an interrupted build leaves no half-written
+/// file.
 Status write_file(const fs::path& path, const std::string& text) {
   return has_text(path, text) ? Status() : write_atomic_file(path.string(), text);
 }
@@ -93,8 +94,8 @@ Result<std::vector<std::string>> compile_built_in(const Order& order) {
     return fail(kind_of(error, ErrorKind::invalid),
                 fmt::format("cannot create '{}': {}", order.folder, std::strerror(error)));
 
-  // One that does not say what it is gets no quick options; one that cannot be run fails with the first
-  // kernel.
+  // A compiler that does not identify itself gets no quick options; one that cannot be run fails with the
+  // first kernel.
   const std::string compiler_identity =
       identify_compiler(order.compiler, nullptr).value_or(CompilerAnswer{}).identity;
   std::vector<Job> jobs;

@@ -9,10 +9,10 @@
 
 namespace regard::aot {
 
-/// "te.bundle": after the namespace, or else the manifest's file.
+/// "te.bundle": named after the namespace, or else after the manifest's file.
 std::string bundle_name(const Manifest&);
 
-/// The entries move into the file.
+/// The entries are moved into the file.
 Status write_bundle_output(const Manifest&, const std::string& path, std::vector<Built>& kernels);
 
 }  // namespace regard::aot

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-/// The value at that place; nothing where the bytes end before it does.
+/// The value at that offset; nothing where the bytes end before it does.
 template <class T>
 std::optional<T> value_at(Bytes bytes, std::uint64_t offset) {
   if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<T> value_at(Bytes bytes, std::uint64_t offset) {
 }
 
 bool has_text_at(Bytes bytes, std::uint64_t offset, std::string_view text) {
-  if (offset > bytes.size() || text.size() >= bytes.size() - offset) return false;  // a zero stands behind it
+  if (offset > bytes.size() || text.size() >= bytes.size() - offset) return false;  // a zero follows it
   const auto* const begin = reinterpret_cast<const char*>(bytes.data()) + offset;
   return std::string_view(begin, text.size()) == text && begin[text.size()] == '\0';
 }
@@ -36,7 +36,7 @@ Bytes content(Bytes bytes, const Elf64_Shdr& section) {
   return bytes.subspan(section.sh_offset, section.sh_size < left ? section.sh_size : left);
 }
 
-/// In symbol tables of this kind.
+/// Whether symbol tables of this kind have the function.
 bool has_function(Bytes bytes, const Elf64_Ehdr& header, Elf64_Word kind, std::string_view name) {
   const auto section = [&](std::uint64_t number) {
     return value_at<Elf64_Shdr>(bytes, header.e_shoff + number * sizeof(Elf64_Shdr));
@@ -55,7 +55,7 @@ bool has_function(Bytes bytes, const Elf64_Ehdr& header, Elf64_Word kind, std::s
   return false;
 }
 
-/// Null: none.
+/// Null: no defect.
 const char* defect_of(Bytes bytes, const Target& target) {
   if (target.on_cpu()) return shared_object_defect(bytes);
   const auto header = value_at<Elf64_Ehdr>(bytes, 0);
@@ -74,7 +74,7 @@ Status check_code_object(Bytes bytes, const Target& target, std::string_view sym
   if (const char* const defect = defect_of(bytes, target))
     return invalid(fmt::format("it is no binary for {}: {}", target.name, defect));
   const Elf64_Ehdr header = *value_at<Elf64_Ehdr>(bytes, 0);
-  // The loader of shared objects sees the dynamic symbols alone.
+  // The loader of shared objects sees only the dynamic symbols.
   if (has_function(bytes, header, SHT_DYNSYM, symbol) ||
       (target.on_gpu() && has_function(bytes, header, SHT_SYMTAB, symbol)))
     return {};

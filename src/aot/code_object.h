@@ -1,4 +1,4 @@
-// Whether a file from somebody else is what a kernel of a target is loaded from.
+// Checks whether a file made elsewhere is something that a target's kernel can be loaded from.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace regard::aot {
 
-/// Of a CPU a shared object, of a GPU a code object, which has a function of that name for others to find.
-/// The error says what it lacks: "it is not an ELF file".
+/// For a CPU it must be a shared object, for a GPU a code object, and it must export a function of that name.
+/// The error says what is wrong: "it is not an ELF file".
 Status check_code_object(std::span<const std::byte> bytes, const Target&, std::string_view symbol);
 
 }  // namespace regard::aot

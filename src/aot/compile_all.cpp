@@ -20,7 +20,7 @@
 namespace regard::aot {
 namespace {
 
-/// The compilers of the targets that have something to be compiled.
+/// The compilers of the targets that have kernels to compile.
 Result<std::map<const Target*, Toolchain*>> toolchains_for(const Selection& selection) {
   std::map<const Target*, Toolchain*> found;
   for (const Selection::OfTarget& of_target : selection.targets) {
@@ -66,7 +66,7 @@ Status compile(Built& built, const Target& target, const Rendered& rendered, Too
   return {};
 }
 
-/// An error is one for lack of memory, files or disk, which says nothing about the kernel.
+/// An error means a lack of memory, files or disk, which says nothing about the kernel.
 Result<Built> build_one(const Selection::Kernel& kernel, const Target& target, Toolchain* toolchain,
                         Cache& store) {
   Built built{.kernel = &kernel};

@@ -44,7 +44,7 @@ Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
     return cannot(kind == ErrorKind::refused ? ErrorKind::invalid : kind, kernels.error().message);
   }
   std::unique_ptr<Folder> folder(new Folder(path, std::move(*kernels)));
-  // A file system without locks has no holder.
+  // A lock on a file system without locks has no holder.
   if (!folder->lock_.held() && !folder->lock_.holder().empty()) {
     return cannot(ErrorKind::refused, "another build is at it, " + folder->lock_.holder());
   }
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
 }
 
 Result<Folder::Staging> Folder::stage() const {
-  // What a killed build has left under this name, nobody uses: the folder is this build's alone.
+  // Nothing else uses what a killed build has left under this name: the folder is this build's alone.
   Staging staging(path_of(name_of_store) + "/.regard-outputs");
   remove_all(staging.path().c_str());
   if (mkdir(staging.path().c_str(), 0700) != 0) {

@@ -1,4 +1,4 @@
-// The folder that a build writes to, and nothing else.
+// The folder that a build writes to; it writes nowhere else.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace regard::aot {
 
 class Folder {
  public:
-  /// Makes it where it is not there, and has it for itself. An error where another build has it.
+  /// Creates the folder if it does not exist, and locks it. Fails where another build holds it.
   static Result<std::unique_ptr<Folder>> take(const std::string& path);
 
-  /// Of a file in it.
+  /// The path of a file in it.
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
-  /// What is compiled, kept for the next build of this folder.
+  /// Compiled kernels, kept for the next build of this folder.
   Cache& store() { return store_; }
 
-  /// An empty folder on the same file system, which goes with the object.
+  /// An empty folder on the same file system, removed with the object.
   class Staging {
    public:
     ~Staging();
@@ -36,7 +36,7 @@ class Folder {
     explicit Staging(std::string path) : path_(std::move(path)) {}
     std::string path_;
   };
-  /// What is to be in the folder, while it is written. One at a time.
+  /// Where the folder's new content is written first. One at a time.
   Result<Staging> stage() const;
 
  private:

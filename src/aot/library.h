@@ -1,6 +1,6 @@
 // The outputs `shared` and `static` of a build: a library with the C ABI under the namespace and the bundle
-// in it, its header, its CMake package and its pkg-config file. They lie where a prefix has them, and may be
-// moved.
+// in it, its header, its CMake package and its pkg-config file. They are laid out as in an install prefix,
+// and can be moved.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct LibraryFile {
   std::string name;  ///< in the folder
 };
 
-/// Links those that the manifest asks for into the folder, out of the bundle that is in it.
+/// Links the libraries that the manifest asks for into the folder, from the bundle that is in it.
 Result<std::vector<LibraryFile>> write_libraries(const Manifest&, const std::string& folder, const Linker&);
 
 /// All files that it writes, by their names in the folder.

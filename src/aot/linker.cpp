@@ -27,7 +27,7 @@ tl::unexpected<Error> cannot_link(const std::string& why) {
   return fail(ErrorKind::no_kernel, "the outputs shared and static cannot be linked: " + why);
 }
 
-/// The bundle between the two names that engine/bundles.cpp asks for.
+/// The bundle between the two symbols that engine/bundles.cpp looks for.
 std::string assembly(const std::string& bundle) {
   return fmt::format(
       "  .section .rodata.regard_embedded_bundle,\"a\"\n"
@@ -41,13 +41,13 @@ std::string assembly(const std::string& bundle) {
       bundle);
 }
 
-/// Every compiler adds them by itself.
+/// Every compiler adds these libraries on its own.
 bool is_added_anyway(std::string_view library) {
   return library.starts_with("libc.so") || library.starts_with("libgcc_s.so") ||
          library.starts_with("ld-linux");
 }
 
-/// What the program said.
+/// The program's output.
 Result<std::string> run(const std::vector<std::string>& command, const std::string& folder) {
   Result<Finished> finished = run_process(command, folder, {.environment = {"TMPDIR=" + folder}});
   if (!finished) return tl::unexpected(finished.error());
@@ -69,7 +69,7 @@ Status move(const std::string& made, const std::string& file) {
 
 }  // namespace
 
-/// A program with the parts in it is to have the very libraries that this one has.
+/// A program that contains the parts must link the same libraries as this one.
 Status Linker::read_libraries(const std::string& library) {
   const Result<std::string> headers = run({objdump_, "-p", library}, "/");
   if (!headers) return tl::unexpected(headers.error());
@@ -144,7 +144,7 @@ Status Linker::shared(const Order& order, const std::string& object, const std::
   constexpr const char* made = "made.so";
   const std::string exported = fmt::format("{{ global: {}_regard_*; local: *; }};\n", order.name_space);
   if (Status status = write_atomic_file(order.folder + "/exports.map", exported); !status) return status;
-  // It stays loaded after dlclose, as libregard.so does, and for the same reason.
+  // The result stays loaded after dlclose, as libregard.so does, and for the same reason.
   std::vector<std::string> command = {compiler_,
                                       "-shared",
                                       "-o",

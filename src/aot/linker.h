@@ -1,4 +1,4 @@
-// Links a library of its own out of this library's parts and a bundle.
+// Links a separate library out of this library's parts and a bundle.
 #pragma once
 
 #include <string>
@@ -15,17 +15,17 @@ class Linker {
 
   struct Order {
     std::string name_space;
-    std::string folder;  ///< an empty one, for this alone
+    std::string folder;  ///< an empty folder, used only for this
     std::string bundle;  ///< its path from there; letters, digits, "_", "." and "/"
   };
-  /// "te_regard.o" in the folder: all of the library with the bundle in it. Its symbols that others see are
-  /// the C ABI's under the namespace, and no other.
+  /// "te_regard.o" in the folder: the whole library with the bundle in it. It exports the C ABI under the
+  /// namespace, and no other symbols.
   Result<std::string> object(const Order&) const;
-  /// The library of such an object, which has the name `file` from then on.
+  /// Makes a library of such an object, which is named `file` from then on.
   Status archive(const Order&, const std::string& object, const std::string& file) const;
   Status shared(const Order&, const std::string& object, const std::string& file) const;
 
-  /// What a program with the object in it is linked with: words for a compiler.
+  /// What a program that contains the object is linked with: words for a compiler.
   const std::vector<std::string>& libraries() const { return libraries_; }
 
  private:

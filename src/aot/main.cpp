@@ -17,7 +17,7 @@ int complain(const regard::Error& error) {
   return 1;
 }
 
-/// Target by target, each sorted.
+/// Target by target, each list sorted.
 regard::Result<std::vector<std::string>> kernels_of(const std::string& profile_name,
                                                     const std::vector<std::string>& targets) {
   const auto profile = regard::find_profile(profile_name);

@@ -25,7 +25,7 @@ std::string_view word(Output output) {
 
 namespace {
 
-/// Reads one manifest; the paths in it begin where it lies.
+/// Reads one manifest; relative paths in it start at its folder.
 class Reader {
  public:
   explicit Reader(const std::string& path) : file_(printable(path)) {
@@ -64,7 +64,7 @@ class Reader {
 
   std::string beside(const std::string& path) const { return path.starts_with('/') ? path : folder_ + path; }
 
-  /// A list, which has something in it and nothing twice.
+  /// A non-empty list without duplicates.
   static Status list_of_texts(const TomlValue& value, std::vector<std::string>& out) {
     if (Status status = value.texts(out); !status) return status;
     if (out.empty()) return invalid(fmt::format("{}: '{}' is an empty list", value.where(), value.key));

@@ -1,5 +1,5 @@
-// The manifest of what is built ahead of time: a TOML file that names targets, outputs and, in [[variants]],
-// the problems to have kernels for (docs/build.md). Strict: a mistake is one sentence with file and line.
+// The manifest of an ahead-of-time build: a TOML file that names targets, outputs and, in [[variants]], the
+// problems to have kernels for (docs/build.md). Strict: a mistake is one sentence with file and line.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace regard::aot {
 
-// X(enumerator, "word", "what it means"): docs/build.md is made of them.
+// X(enumerator, "word", "what it means"): docs/build.md is generated from them.
 #define REGARD_OUTPUTS(X)                                                    \
   X(shared, "shared", "a shared library with the C ABI under the namespace") \
   X(archive, "static", "the same as a static library")                       \
@@ -28,7 +28,7 @@ enum class Output : std::uint8_t { REGARD_OUTPUTS(REGARD_ENUMERATOR) };
 std::string_view word(Output);
 
 struct Manifest {
-  std::string file;        ///< its path, as it was given
+  std::string file;        ///< its path, as given
   std::string name_space;  ///< empty: none
   std::vector<const Target*> targets;
   std::vector<Output> outputs = {Output::bundle};
@@ -48,7 +48,7 @@ struct Manifest {
   struct Variants {
     int line;
     std::string what;               ///< for people: "product", "profile flash", "problems", "record seen.txt"
-    std::vector<Variant> products;  ///< of its own lists, or of a profile
+    std::vector<Variant> products;  ///< from its own lists, or from a profile
     std::vector<Asked> problems;
   };
   std::vector<Variants> variants;
@@ -59,7 +59,7 @@ struct Manifest {
   };
   std::vector<Exclude> exclude;
 
-  /// A code object that somebody else has made.
+  /// A code object that was made elsewhere.
   struct Binary {
     int line;
     std::string path;  ///< as this process opens it
@@ -71,9 +71,9 @@ struct Manifest {
   std::vector<std::string> warnings;  ///< sentences: what was left out
 };
 
-/// Reads the manifest, and the records that it names.
+/// Reads the manifest and the records that it names.
 Result<Manifest> read_manifest(const std::string& path);
-/// The same of its text; what it names is looked for beside `path`.
+/// The same for its text; the files that it names are looked for next to `path`.
 Result<Manifest> parse_manifest(std::string_view text, const std::string& path);
 
 }  // namespace regard::aot

@@ -40,13 +40,13 @@ tl::unexpected<Error> is_of_somebody_else(const std::string& path) {
                   in_quotes(path)));
 }
 
-/// A report may come from anywhere: a name that leads out of the folder is none.
+/// A report may come from anywhere: a name that leads out of the folder is not accepted.
 bool leads_into_the_folder(std::string_view name) {
   return std::ranges::none_of(
       split(name, "/"), [](std::string_view part) { return part.empty() || part == "." || part == ".."; });
 }
 
-/// The files that a report lists; nothing where the text is no report.
+/// The files that a report lists; nothing where the text is not a report.
 std::optional<Names> files_of_report(std::string_view text) {
   std::optional<Names> files;
   bool in_list = false;
@@ -139,7 +139,7 @@ Status Outputs::check(const Names& names) const {
   return {};
 }
 
-/// With the folders above it that are empty then.
+/// Also removes the folders above it that become empty.
 void Outputs::remove(const std::string& name) const {
   struct stat status;
   std::vector<std::string> above = folders_above(name);
@@ -152,7 +152,7 @@ void Outputs::remove(const std::string& name) const {
 
 Status Outputs::replace(const std::string& staged, const Names& names,
                         const std::function<std::string(const Names& files)>& report) const {
-  // What can fail comes before anything of the build before has changed.
+  // Everything that can fail comes before anything of the previous build is changed.
   if (Status status = check(names); !status) return status;
   for (const std::string& name : names) {
     if (Status status = sync(staged + "/" + name); !status) return status;

@@ -5,8 +5,8 @@
 namespace regard::aot {
 namespace {
 
-// In an executable it means nothing; a library with a static one in it stays loaded, as Regard's threads may
-// be running.
+// Has no effect in an executable; a shared library that contains the static one stays loaded, as Regard's
+// threads may be running.
 constexpr std::string_view stays_loaded = "-Wl,-z,nodelete";
 
 std::string cmake_folder(std::string_view name_space) {

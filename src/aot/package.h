@@ -1,5 +1,5 @@
-// What CMake and pkg-config are told of a library that a build has made. All paths begin at these files
-// themselves.
+// What CMake and pkg-config need to know about a library that a build has made. All paths are relative to
+// these files.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Package {
 
   /// "lib/libte_regard.so", "lib/libte_regard.a"
   std::string library() const;
-  /// Of this library alone: its target of CMake and its pkg-config file. `libraries`: what a static one
+  /// For this library alone: its CMake target and its pkg-config file. `libraries`: what a static library
   /// needs.
   NamedTexts files(const std::vector<std::string>& libraries) const;
 
@@ -30,7 +30,7 @@ struct Package {
   std::string name() const;
 };
 
-/// find_package(te_regard), which has the targets of those that are there.
+/// find_package(te_regard), which defines targets for the libraries that are installed.
 NamedTexts cmake_files(std::string_view name_space);
 
 }  // namespace regard::aot

@@ -15,7 +15,7 @@ bool is_own(std::string_view word) {
   return word.starts_with("regard_") || word.starts_with("REGARD_");
 }
 
-/// Hands the text over piece by piece: each identifier or number, and what lies between them.
+/// Calls `take` for each piece of the text: each identifier or number, and what is between them.
 template <class Take>
 void for_each_word(std::string_view text, Take take) {
   while (!text.empty()) {

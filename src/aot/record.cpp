@@ -12,7 +12,7 @@
 namespace regard::aot {
 namespace {
 
-/// Half a million problems; nobody has written more by running programs.
+/// Half a million problems; no program run has recorded more.
 constexpr std::uint64_t longest_record = 64 << 20;
 
 Result<Record::Line> parse_line(std::string_view line, int number) {
@@ -56,7 +56,7 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
       whole = false;
     }
     if (line.find_first_not_of(" \t\r") == std::string_view::npos || line.starts_with('#')) continue;
-    if (!whole) {  // also where it can be read: what is missing may have been the end of a number
+    if (!whole) {  // even where it can be parsed: the missing part may have been the end of a number
       record.left_out.push_back(
           fmt::format("{}:{}: the line {} is left out, as it is not whole: a process ended while it wrote it",
                       file, number, in_quotes(line)));

@@ -1,4 +1,4 @@
-// The record of a program: the problems that it planned, as REGARD_RECORD has them written (engine/record.h).
+// The record of a program: the problems that it planned, as REGARD_RECORD writes them (engine/record.h).
 #pragma once
 
 #include <string>
@@ -15,12 +15,13 @@ struct Record {
     Problem problem;
     int number;
   };
-  std::vector<Line> lines;  ///< each problem of a target once, as several processes may have written it
-  std::vector<std::string> left_out;  ///< a sentence of each line that is not whole, as a process ended in it
+  std::vector<Line> lines;  ///< each problem of a target once, although several processes may have written it
+  std::vector<std::string> left_out;  ///< a sentence for each incomplete line, written by a process that ended
+                                      /// in the middle of it
 };
 
-/// One line each, "cpu-avx2 | fwd bf16 b=1 ..."; empty lines, and those that begin with "#", say nothing.
-/// Whatever else is no such line is an error with its number.
+/// One line each, "cpu-avx2 | fwd bf16 b=1 ..."; empty lines and those that begin with "#" are ignored. Any
+/// other line is an error with its number.
 Result<Record> parse_record(std::string_view text, std::string_view file);
 Result<Record> read_record(const std::string& path);
 

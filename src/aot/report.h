@@ -1,4 +1,4 @@
-// What a build did, for callers and as manifest.json beside what was built.
+// What a build did, for callers and as manifest.json next to the outputs.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Report {
   };
   std::string folder;
   std::vector<Written> outputs;  ///< none where a kernel failed
-  std::set<std::string> files;   ///< all that builds have made in the folder, by their names there
+  std::set<std::string> files;   ///< everything that builds have made in the folder, by name
   double seconds = 0;            ///< in all
 };
 

@@ -16,7 +16,7 @@
 namespace regard::aot {
 namespace {
 
-/// How many threads a machine may have: enough of them that each number has one near it.
+/// Numbers of threads that a machine may have: enough of them that every number has one near it.
 std::vector<int> numbers_of_threads() {
   std::vector<int> numbers = {1};
   for (int power = 2; power <= most_threads; power *= 2) {
@@ -26,7 +26,7 @@ std::vector<int> numbers_of_threads() {
   return numbers;
 }
 
-/// Why no plan for a signature is made.
+/// Why no plan is made for a signature.
 std::string why_not(const Signature& signature, const Target& target, const Variant* of) {
   PlanOptions options;
   if (of != nullptr && of->recipes.size() == 1) options.family = of->recipes.front();
@@ -175,7 +175,7 @@ class Selector {
     return {};
   }
 
-  /// A library that is built has no other portable kernels than those of its bundle.
+  /// A generated library has no generic kernels except those of its bundle.
   Status add_portable() {
     if (manifest_.undeclared != Undeclared::portable || !manifest_.makes_library()) return {};
     PlanOptions options;
@@ -215,7 +215,7 @@ class Selector {
   const Manifest& manifest_;
   KernelNumbers numbers_;
   std::vector<AskedKernels> kernels_;  // of each target
-  std::vector<bool> has_left_out_;     // each exclusion
+  std::vector<bool> has_left_out_;     // for each exclusion
   Selection selection_;
 };
 

@@ -14,8 +14,8 @@ struct Selection {
   struct Kernel {
     KernelKey key;
     std::string text;                          ///< of the key
-    std::set<int> lines;                       ///< of the manifest, that asked for it
-    const Manifest::Binary* binary = nullptr;  ///< the file that has it; null: it is compiled
+    std::set<int> lines;                       ///< of the manifest that asked for it
+    const Manifest::Binary* binary = nullptr;  ///< the file that contains it; null: it is compiled
   };
   struct OfTarget {
     const Target* target;
@@ -24,11 +24,11 @@ struct Selection {
   };
   std::vector<OfTarget> targets;  ///< in the order of the manifest
 
-  /// What one [[variants]] table comes to on one target.
+  /// What one [[variants]] table amounts to on one target.
   struct Count {
-    std::size_t asked = 0;     ///< signatures or problems, without those that are excluded
-    std::size_t kernels = 0;   ///< that it needs, of which other tables may need some as well
-    std::size_t unserved = 0;  ///< signatures or problems that no kernel of the target takes
+    std::size_t asked = 0;     ///< signatures or problems, without the excluded ones
+    std::size_t kernels = 0;   ///< that it needs; other tables may need some of them as well
+    std::size_t unserved = 0;  ///< signatures or problems that no kernel of the target accepts
     std::string why;           ///< of the first of them
   };
   struct OfVariants {
@@ -38,7 +38,7 @@ struct Selection {
   };
   std::vector<OfVariants> variants;
 
-  std::vector<std::string> warnings;  ///< sentences: what is asked for in vain
+  std::vector<std::string> warnings;  ///< sentences: requests that have no effect
 
   std::size_t count() const;
 };
@@ -46,15 +46,15 @@ struct Selection {
 /// How much of a selection is needed: for a large one, counts alone take a small part of the memory and time.
 enum class Detail : bool { counts, kernels };
 
-/// The manifest must live as long. Errors: a table that no target of the manifest can do, a problem that none
-/// solves, an exclusion that leaves nothing out, a binary for a kernel that no plan uses.
+/// The manifest must outlive the result. Errors: a table that none of the manifest's targets supports, a
+/// problem that none solves, an exclusion that matches nothing, a binary for a kernel that no plan uses.
 Result<Selection> select(const Manifest&, Detail = Detail::kernels);
 
-/// For callers: the manifest's head, what each table comes to and each kernel.
+/// For callers: the manifest's head, what each table amounts to, and each kernel.
 std::string to_json(const Manifest&, const Selection&, Detail);
 
-/// The kernels of a problem, whatever the machine: for every number of threads and, on a GPU, also those that
-/// answer where tensors do not lie as tensor maps need it.
+/// The kernels of a problem on any machine: for every number of threads and, on a GPU, also those used where
+/// the layout of the tensors does not permit tensor maps.
 Result<std::vector<KernelKey>> kernels_of(const Problem&, const Target&);
 
 }  // namespace regard::aot

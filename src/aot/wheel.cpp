@@ -19,7 +19,7 @@
 namespace regard::aot {
 namespace {
 
-/// What Python calls the package and pip the distribution.
+/// The name of the package in Python and of the distribution in pip.
 std::string package_of(const Manifest& manifest) {
   return "regard_bundle_" + manifest.name_space;
 }
@@ -67,16 +67,17 @@ Files files_of(const Manifest& manifest, std::string bundle, const std::string& 
   return files;
 }
 
-/// Stored as it is, since a bundle is packed already, and of no date, so that the bytes are the same.
+/// Stored uncompressed, since a bundle is already compressed, and with a fixed date, so that the bytes are
+/// reproducible.
 bool add(zipFile archive, const std::string& name, const std::string& bytes) {
   zip_fileinfo about{};
-  about.dosDate = 1 << 21 | 1 << 16;  // 1980-01-01, the first that there is
+  about.dosDate = 1 << 21 | 1 << 16;  // 1980-01-01, the earliest possible date
   constexpr unsigned regular_file_for_all_to_read = 0100644u << 16;
   about.external_fa = regular_file_for_all_to_read;
   if (zipOpenNewFileInZip64(archive, name.c_str(), &about, nullptr, 0, nullptr, 0, nullptr, 0, 0, 1) !=
       ZIP_OK)
     return false;
-  constexpr std::size_t most = 1 << 30;  // a count of minizip's has 32 bits
+  constexpr std::size_t most = 1 << 30;  // minizip's counts have 32 bits
   bool whole = true;
   for (std::size_t at = 0; whole && at < bytes.size(); at += most) {
     const auto count = static_cast<unsigned>(std::min(most, bytes.size() - at));

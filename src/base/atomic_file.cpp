@@ -17,7 +17,7 @@
 namespace regard {
 namespace {
 
-constexpr int attempts = 100;  // at a name that nobody has
+constexpr int attempts = 100;  // to find an unused name
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -35,14 +35,14 @@ bool is_same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// Whether this process prints into that file: what it prints after the file was replaced would be lost.
+/// Whether this process writes its output into that file: output after the replacement would be lost.
 bool is_own_output(const struct stat& file) {
   struct stat status;
   const auto is_there = [&](int stream) { return fstat(stream, &status) == 0 && is_same_file(status, file); };
   return is_there(STDOUT_FILENO) || is_there(STDERR_FILENO);
 }
 
-/// Calls make(name) with names in the folder until one is new; gives that one, or nothing with errno set.
+/// Calls make(name) with names in the folder until one is unused; gives that name, or nothing with errno set.
 template <class Make>
 std::string new_name(const std::string& folder, const Make& make) {
   for (int i = 0; i < attempts; ++i) {
@@ -63,7 +63,7 @@ Result<AtomicFile> AtomicFile::make(const std::string& path, bool without_name) 
   AtomicFile made(path);
   if (Status found = made.find_place(); !found) return tl::unexpected(found.error());
   made.folder_ = nearest_folder(made.place_);
-  const mode_t permissions = made.permissions_.value_or(0666);  // never more than they will be
+  const mode_t permissions = made.permissions_.value_or(0666);  // never more than the final ones
   if (without_name)
     made.file_ = Descriptor(open(made.folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions));
   if (made.file_ && access(unnamed(made.file_).c_str(), F_OK) != 0) made.file_ = Descriptor();  // no /proc
@@ -76,7 +76,7 @@ Result<AtomicFile> AtomicFile::make(const std::string& path, bool without_name) 
   return made;
 }
 
-/// A link stands for its file. Anything else than a file stays what it is: a device that is replaced is gone
+/// A link stands for its file. Anything other than a file is left as it is: a device that is replaced is gone
 /// for every program.
 Status AtomicFile::find_place() {
   const auto refused = [this](const char* why) {
@@ -136,7 +136,7 @@ Status AtomicFile::publish() {
   if (name_.empty()) {
     if (Status linked = link(); !linked) return linked;
   }
-  // Some file systems say only now that they are full.
+  // Some file systems report only now that they are full.
   if (close(file_.release()) != 0) return cannot(errno);
   if (name_.empty()) return {};
   if (std::rename(name_.c_str(), place_.c_str()) != 0) return cannot(errno);
@@ -148,13 +148,13 @@ Status AtomicFile::keep_permissions() {
   if (!permissions_) return {};
   struct stat status;
   if (fstat(file_.number(), &status) != 0) return cannot(errno);
-  // Some file systems have no others, and cannot change them.
+  // Some file systems have no other permissions, and cannot change them.
   if ((status.st_mode & 0777) == *permissions_) return {};
   if (fchmod(file_.number(), *permissions_) != 0) return cannot(errno);
   return {};
 }
 
-/// Under its own name, or where that is taken under another one, from which it is renamed.
+/// Under its own name, or, where that is taken, under another one, from which it is renamed.
 Status AtomicFile::link() {
   const auto link_as = [&](const std::string& name) {
     return linkat(AT_FDCWD, unnamed(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;

@@ -14,25 +14,25 @@
 
 namespace regard {
 
-/// Written without a name where the file system can do that, so that nothing is left of it however the
-/// process ends; else under another name, which goes with the object. Errors are sentences that name the
-/// file.
+/// Written without a name where the file system supports that, so that nothing is left of it however the
+/// process ends; else under a temporary name, which is removed with the object. Errors are sentences that name
+/// the file.
 class AtomicFile {
  public:
-  /// To be `path`, whose folder need not be there before it is published. A link to a file stands for that
-  /// file; folders, devices, pipes and sockets, links to them and to nothing, and what this process prints
-  /// into are refused.
+  /// Will become `path`, whose folder need not exist before it is published. A link to a file stands for that
+  /// file; folders, devices, pipes and sockets, links to them or to nothing, and the file that this process
+  /// writes its output to are refused.
   static Result<AtomicFile> make(const std::string& path, bool without_name = true);
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
 
   Status write(std::span<const std::byte>);
-  /// In place of the first bytes.
+  /// Overwrites the first bytes.
   Status write_first(std::span<const std::byte>);
-  /// Waits until what is written would outlast a failure of power.
+  /// Waits until what is written would survive a power failure.
   Status sync();
-  /// In place of what has the name so far, with the permissions of a file that is there.
+  /// Replaces the file that has the name so far, keeping that file's permissions.
   Status publish();
 
  private:
@@ -43,10 +43,10 @@ class AtomicFile {
   Status link();
 
   std::string path_;
-  std::string place_;                  ///< the same without links
-  std::optional<mode_t> permissions_;  ///< of the file that is there
-  std::string folder_;                 ///< the nearest that is there, so on the same file system
-  std::string name_;                   ///< what it is called meanwhile; empty: nothing
+  std::string place_;                  ///< the same with links resolved
+  std::optional<mode_t> permissions_;  ///< of the existing file
+  std::string folder_;                 ///< the nearest existing folder, so on the same file system
+  std::string name_;                   ///< its temporary name; empty: none
   Descriptor file_;
 };
 

@@ -13,8 +13,7 @@
 namespace regard {
 namespace {
 
-// Descriptor + 1, so that zero is an empty place. Those for which there is no place are not closed in
-// children.
+// Descriptor + 1, so that zero is an empty slot. Descriptors that find no slot are not closed in children.
 constinit std::array<std::atomic<int>, 256> open_ones{};
 
 void close_all_in_child() {
@@ -32,7 +31,7 @@ int above_standard_streams(int descriptor) {
   const int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
   close(descriptor);
-  if (higher >= 0 && lseek(higher, 0, SEEK_CUR) > 0) {  // another thread has just read or printed there
+  if (higher >= 0 && lseek(higher, 0, SEEK_CUR) > 0) {  // another thread has just read or written there
     [[maybe_unused]] const int emptied = ftruncate(higher, 0);
     lseek(higher, 0, SEEK_SET);
   }
@@ -56,7 +55,8 @@ ForkPrivateFd::ForkPrivateFd(int number) : file_(number), born_(fork_count()) {
 }
 
 ForkPrivateFd::~ForkPrivateFd() {
-  if (born_ != fork_count()) {  // it was closed when this process began; the number may be somebody else's
+  if (born_ != fork_count()) {  // it was closed when this process began; the number may be another file's by
+                                // now
     file_.release();
     return;
   }

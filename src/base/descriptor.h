@@ -1,14 +1,14 @@
-// Open descriptors that are this library's own.
+// File descriptors that belong to this library.
 #pragma once
 
 #include <utility>
 
 namespace regard {
 
-/// The same open file under a number above 2. A host program may run with its standard streams closed; what
-/// is opened next then gets their numbers, and what anybody prints, log lines too, would land in it. For
-/// files that have just been opened: they are at their beginning afterwards, and without what was printed
-/// meanwhile. errno stays when there is none (-1), and says why when no other number could be had.
+/// Moves an open file to a descriptor above 2. A host program may run with its standard streams closed; the
+/// next files opened then get their numbers, and anything printed, including log lines, would end up in them.
+/// For files that have just been opened: afterwards they are at their beginning, and without what was printed
+/// meanwhile. errno is kept for a descriptor of -1, and says why when no other number was available.
 int above_standard_streams(int descriptor);
 
 /// Closed with the object; never 0, 1 or 2.
@@ -24,16 +24,16 @@ class Descriptor {
 
   int number() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
-  /// For who closes it himself, as a directory stream does.
+  /// For callers that close it themselves, as a directory stream does.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
 };
 
-/// A descriptor of this process alone: each forked child closes its copy at once. What the kernel keeps for
-/// an open descriptor (a lock, a pipe) ends when the last copy of it is closed, so a child that lives on
-/// would keep what its dead parent held.
+/// A descriptor of this process alone: each forked child closes its copy at once. What the kernel keeps for an
+/// open descriptor (a lock, a pipe) ends when the last copy of it is closed, so a surviving child would keep
+/// what its dead parent held.
 class ForkPrivateFd {
  public:
   explicit ForkPrivateFd(int number = -1);
@@ -45,7 +45,7 @@ class ForkPrivateFd {
   }
   ~ForkPrivateFd();
 
-  /// -1 when there is none, also in a child forked since.
+  /// -1 when there is none, also in a child forked since then.
   int number() const;
   explicit operator bool() const { return number() >= 0; }
 

@@ -1,7 +1,7 @@
 #include "base/digest.h"
 
-// The one-call form, and EVP, first initialise all of OpenSSL: a millisecond, which is most of what a cached
-// kernel costs. These functions do not.
+// The one-call form and EVP first initialise all of OpenSSL: a millisecond, most of the cost of a cached
+// kernel. These functions do not.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

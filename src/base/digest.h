@@ -18,7 +18,7 @@ struct Digest {
   friend auto operator<=>(const Digest&, const Digest&) = default;
 };
 
-/// From 64 hex digits; nothing for other text.
+/// From 64 hex digits; nothing for any other text.
 std::optional<Digest> parse_digest(std::string_view hex);
 
 Digest sha256(std::span<const std::byte> bytes);

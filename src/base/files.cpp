@@ -19,7 +19,7 @@
 namespace regard {
 namespace {
 
-/// More descriptors or memory would mend some errors: the next try may succeed.
+/// Some errors only lack descriptors or memory: the next try may succeed.
 tl::unexpected<Error> cannot(const char* what, int error) {
   return fail(kind_of(error, ErrorKind::invalid),
               fmt::format("it cannot be {}: {}", what, std::strerror(error)));
@@ -89,7 +89,8 @@ Result<std::string> read_file(const std::string& path, std::uint64_t most, Links
   if (!file) return tl::unexpected(file.error());
   const auto too_large = [&] { return invalid(fmt::format("it is larger than {} bytes", most)); };
   if (file->bytes() > most) return too_large();
-  // One byte more than it may have shows its end. Its size is a hint: the system's own files say 0.
+  // One byte more than allowed shows where it ends. Its size is only a hint: files in /proc and the like
+  // report 0.
   constexpr std::uint64_t least = 4096;
   const auto room = [&](std::uint64_t bytes) {
     return static_cast<std::size_t>(std::min(std::max(bytes, least), most) + 1);
@@ -130,7 +131,7 @@ Result<std::vector<std::string>> read_names(const std::string& folder) {
   const std::unique_ptr<DIR, CloseFolder> open(opendir(folder.c_str()));
   if (!open) return cannot(errno);
   while (true) {
-    errno = 0;  // what readdir gives at the end does not differ from what it gives where it fails
+    errno = 0;  // readdir returns the same at the end as where it fails
     const dirent* const item = readdir(open.get());
     if (item == nullptr && errno != 0) return cannot(errno);
     if (item == nullptr) return names;

@@ -1,5 +1,5 @@
-// Whether a call that waits for a compiler is to end before its time. What knows (a command's signal handler,
-// Python's) is in front of the library, which has no signal handlers of its own.
+// Whether a call that waits for a compiler should end early. What decides that (a command's signal handler,
+// Python's) is outside the library, which has no signal handlers of its own.
 #pragma once
 
 #include <chrono>
@@ -9,18 +9,18 @@
 
 namespace regard {
 
-/// Null: nobody is asked.
+/// Null: nothing is asked.
 void ask_whether_interrupted(int (*asked)());
 
-/// Asked by whoever waits, in the thread of the call, several times a second. Once true, it stays so for as
-/// long as the call lasts.
+/// Polled by code that waits, in the thread of the call, several times a second. Once true, it stays true for
+/// the rest of the call.
 bool interrupted();
 
 inline tl::unexpected<Error> interruption() {
   return fail(ErrorKind::interrupted, "interrupted while a kernel was being compiled");
 }
 
-/// Waits for a mutex that is held while a compiler runs; without it where the call is interrupted.
+/// Waits for a mutex that is held while a compiler runs; returns without it where the call is interrupted.
 inline std::unique_lock<std::timed_mutex> lock_unless_interrupted(std::timed_mutex& mutex) {
   std::unique_lock lock(mutex, std::defer_lock);
   while (!lock.try_lock_for(std::chrono::milliseconds(50)) && !interrupted()) {

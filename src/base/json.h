@@ -1,4 +1,4 @@
-// JSON, as it is read and as it is written.
+// Reading and writing JSON.
 #pragma once
 
 #include <concepts>
@@ -12,31 +12,33 @@
 
 namespace regard {
 
-// Read value by value, in time and memory that are linear in the text, and never deeper than a stack allows.
+// Read value by value, in time and memory linear in the text, and to a limited depth, as the stack is
+// limited.
 
-/// A value, or where a list or an object begins or ends.
+/// A value, or the beginning or end of a list or an object.
 struct JsonEvent {
   enum class Kind : std::uint8_t { null, flag, integer, real, text, list, object, end };
   Kind kind = Kind::null;
   int depth = 0;              ///< lists and objects around it
   std::string_view key = {};  ///< its name in the object around it
   bool flag = false;
-  std::int64_t integer = 0;    ///< of integers below 2^63 only; larger ones are real
-  double real = 0;             ///< of integers too
-  std::string_view text = {};  ///< a text's value; a number's digits, those of an integer printed anew
+  std::int64_t integer = 0;    ///< only for integers below 2^63; larger ones are real
+  double real = 0;             ///< also for integers
+  std::string_view text = {};  ///< the value of a string; the digits of a number, those of an integer printed
+                               /// anew
 };
 
-/// Deeper ones are refused: nothing that Regard writes or takes is nested like that, and readers elsewhere
-/// need a stack for it.
+/// Deeper ones are refused: Regard neither writes nor takes anything nested like that, and readers elsewhere
+/// need stack for it.
 inline constexpr int most_json_depth = 64;
 
-/// Gives each value of `text` to `receive`, whose error ends the reading and is the answer. Another error is
-/// a sentence that begins with `what`.
+/// Passes each value of `text` to `receive`; an error from it ends the reading and is returned. Any other error
+/// is a sentence that begins with `what`.
 Status read_json(std::string_view text, std::string_view what,
                  const std::function<Status(const JsonEvent&)>& receive);
 
-// Written by code of our own, as the library for it allocates in functions that must not throw: where memory
-// runs out, it would end the host program.
+// Implemented here, as the JSON library allocates in functions that must not throw: it would end the host
+// program where memory runs out.
 
 /// Appends JSON to its text, value by value:
 ///   JsonWriter json;
@@ -53,7 +55,7 @@ class JsonWriter {
     enclose('[', std::forward<Body>(body), ']');
   }
 
-  /// Its name and a value, or what a callable writes as its value.
+  /// A name and a value, or what a callable writes as the value.
   template <class Value>
   void member(std::string_view name, const Value& written) {
     value(name);
@@ -63,12 +65,12 @@ class JsonWriter {
 
   void value(bool flag);
   void value(std::int64_t number);
-  /// JSON has no infinity: that is null.
+  /// JSON has no infinity: null is written instead.
   void value(double number);
-  /// What is no UTF-8, as a path need not be, has U+FFFD in its place.
+  /// Bytes that are not UTF-8, as in some paths, are replaced by U+FFFD.
   void value(std::string_view text);
   void null() { raw("null"); }
-  /// JSON that is known to be right.
+  /// JSON that is known to be valid.
   void raw(std::string_view json);
 
   template <std::integral Integer>

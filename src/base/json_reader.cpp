@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 using Kind = JsonEvent::Kind;
 
-/// Only the library's values allocate where they must not throw. Its parser makes none for this.
+/// Only the library's values allocate where they must not throw. Its parser makes none for this receiver.
 class Receiver final : public nlohmann::json_sax<Json> {
  public:
   Receiver(std::string_view what, const std::function<Status(const JsonEvent&)>& receive)
@@ -29,13 +29,13 @@ class Receiver final : public nlohmann::json_sax<Json> {
     if (value <= number_unsigned_t{INT64_MAX}) return number_integer(static_cast<number_integer_t>(value));
     return number_float(static_cast<double>(value), fmt::to_string(value));
   }
-  /// What nlohmann's reader took for the number depends on the host's direction of rounding.
+  /// The number as nlohmann's reader parsed it depends on the host's rounding direction.
   bool number_float(number_float_t value, const string_t& text) override {
     std::from_chars(text.data(), text.data() + text.size(), value);
     return give({.kind = Kind::real, .real = value, .text = text});
   }
   bool string(string_t& value) override { return give({.kind = Kind::text, .text = value}); }
-  bool binary(binary_t&) override { return false; }  // not in a text
+  bool binary(binary_t&) override { return false; }  // does not occur in text
   bool key(string_t& name) override {
     key_.swap(name);
     return true;

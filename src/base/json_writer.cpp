@@ -10,7 +10,7 @@ namespace regard {
 namespace {
 
 void append_escaped(std::string& out, char c) {
-  constexpr std::string_view letters = "btn.fr";  // of '\b' to '\r'; there is none of '\v'
+  constexpr std::string_view letters = "btn.fr";  // from '\b' to '\r'; '\v' has none
   if (c == '"' || c == '\\') {
     (out += '\\') += c;
   } else if (c >= '\b' && c <= '\r' && c != '\v') {
@@ -44,7 +44,8 @@ void JsonWriter::value(std::int64_t number) {
 void JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
   std::string text = fmt::to_string(number);
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";  // it stays a floating one
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";  // it stays a floating-point
+                                                                                 // number
   raw(text);
 }
 

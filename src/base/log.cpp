@@ -23,7 +23,7 @@ bool log_enabled(std::string_view topic) {
 }
 
 namespace {
-// One write for a whole line, so that the lines of several processes do not mix.
+// One write for a whole line, so that lines of several processes do not mix.
 void print(std::string_view head, std::string_view text) {
   std::string line(head);
   line.append(": ").append(printable(text, Newlines::kept)).append("\n");

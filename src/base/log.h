@@ -13,7 +13,7 @@ bool log_enabled(std::string_view topic);
 void log_line(std::string_view topic, std::string_view text);
 /// Whether `tell` prints: the topic is logged, or stderr is a terminal.
 bool heard(std::string_view topic);
-/// For what a person would otherwise wait for in the dark.
+/// For operations that a person would otherwise wait for without knowing why.
 void tell(std::string_view topic, std::string_view text);
 /// Prints "regard: <text>" once per distinct text and process.
 void warn_once(std::string_view text);

@@ -18,7 +18,7 @@
 namespace regard {
 namespace {
 
-/// The files of one look at the system, and whether one that is there could not be read for a passing reason.
+/// The files of one look at the system, and whether an existing file could not be read for a passing reason.
 class Files {
  public:
   explicit Files(const std::string& root) : root_(root) {}
@@ -67,7 +67,7 @@ bool controls(const Cgroup& group, std::string_view controller) {
                              [&](std::string_view word) { return word == controller; });
 }
 
-// Calls visit(folder) for the group's folder and each folder above it: any of them may set the limit, and in
+// Calls visit(folder) for the group's folder and each folder above it: any of them can set the limit, and in
 // a container only the upper ones may be visible.
 template <class Visit>
 void each_level(const std::string& mount, std::string path, Visit visit) {

@@ -1,4 +1,4 @@
-// What this process may use of the machine: cores and memory, as containers limit them.
+// What this process can use of the machine: cores and memory, as containers limit them.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace regard {
 
-/// Cores this process may use: its affinity and its cgroup's quota (rounded up). Read once, at first use;
-/// where that fails for lack of files or memory, the quota counts from the next call.
+/// Cores this process can use: its affinity and its cgroup's quota (rounded up). Read once, at first use; where
+/// that fails for lack of files or memory, the quota counts from the next call on.
 int usable_cores();
-/// Whether usable_cores() is the last word.
+/// Whether usable_cores() is final.
 bool cores_are_known();
 
 /// Bytes that can be allocated now without swapping: MemAvailable, or less where the cgroup has a limit.

@@ -9,8 +9,8 @@
 namespace regard {
 namespace {
 
-/// Letters to insert, remove, replace or swap with their neighbour (swaps are the commonest slip). Capitals
-/// count as small letters.
+/// Number of letters to insert, delete, replace or swap with their neighbour (swaps are the commonest slip).
+/// Ignores case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const auto same = [](char x, char y) { return lower(x) == lower(y); };
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -48,7 +48,7 @@ std::string_view nearest_within(std::string_view word, std::span<const std::stri
                                 std::size_t letters) {
   const auto is_shorter = [](std::string_view a, std::string_view b) { return a.size() < b.size(); };
   const auto longest = std::max_element(candidates.begin(), candidates.end(), is_shorter);
-  // One of megabytes is near to nothing, which to find out would take long.
+  // A word of megabytes is near to nothing, and finding that out would take long.
   const bool may_be_near = longest != candidates.end() && word.size() <= 2 * longest->size();
   const std::string_view best = may_be_near ? nearest(word, candidates) : std::string_view();
   const bool near = letters * edit_distance(word, best) <= std::max(word.size(), best.size());
@@ -57,7 +57,7 @@ std::string_view nearest_within(std::string_view word, std::span<const std::stri
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
   const std::string_view best = nearest_within(word, candidates, 2);
-  // Who has written just that is told nothing by it: the word is wrong for another reason.
+  // Suggesting the very word that was written would not help: it is wrong for another reason.
   if (!word.empty() && best == word) return "";
   if (!best.empty()) return "; did you mean '" + std::string(best) + "'?";
   std::string text = "; one of: ";

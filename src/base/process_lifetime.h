@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Puts `fresh` there unless another thread was first; gives what stands there for ever.
+/// Stores `fresh` there unless another thread was first; returns what is stored there permanently.
 template <class T>
 const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
   const T* first = nullptr;
@@ -16,11 +16,10 @@ const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
   return *first;
 }
 
-/// What `make` (a function without captures) gives, made when it is first asked for: `return
-/// process_lifetime<[] { ...
-/// }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
-/// made without a lock, as a fork may interrupt the thread that makes it. Threads that come together make it
-/// more than once, and all get the same one.
+/// The result of `make` (a function without captures), made when first needed: `return process_lifetime<[] {
+/// ... }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
+/// made without a lock, as a fork may interrupt the thread that makes it. Concurrent first calls make it more
+/// than once, but all get the same one.
 template <auto make>
 const auto& process_lifetime() {
   using Value = decltype(make());
@@ -29,8 +28,8 @@ const auto& process_lifetime() {
   return publish(made, std::make_unique<const Value>(make()));
 }
 
-/// The same of a Result: what was not to be had for lack of memory, files or processes is tried again at the
-/// next call. The first such failure is the answer for as long as it lasts.
+/// The same for a Result: what failed for lack of memory, files or processes is tried again at the next call;
+/// while that lasts, the first such failure is returned.
 template <auto make>
 const auto& process_lifetime_unless_scarce() {
   using Value = decltype(make());
@@ -41,14 +40,14 @@ const auto& process_lifetime_unless_scarce() {
   return publish(place, std::move(fresh));
 }
 
-/// How many forks lie between the first process that asked and this one.
+/// The number of forks between the first process that asked and this one.
 unsigned fork_count();
 
 /// State of one process, as a forked child has its parent's tables, but not the threads that were working on
-/// them, and perhaps their mutexes in a locked state: a T that is made by default construction when it is
-/// first asked for, and anew in each forked child; the parent's is left as it is. One that all of a process
-/// shares is a reference at namespace scope to one made with new: threads may use it until the very end, and
-/// a function's own static would be initialised under a lock, in which a fork may find another thread.
+/// them, and perhaps their mutexes in a locked state: a T that is default-constructed when first needed, and
+/// anew in each forked child; the parent's is left as it is. State shared by the whole process is a reference
+/// at namespace scope to an object made with new: threads may use it until the very end, and a function-local
+/// static would be initialised under a lock, which another thread may hold at a fork.
 template <class T>
 class ForkLocal {
  public:

@@ -20,8 +20,8 @@ constexpr std::string_view small_orders[] = {
     "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
 };
 
-/// Whether y is below 2^255 - 19, as RFC 8032 requires. OpenSSL accepts larger numbers, some of which
-/// stand for points of small order as well.
+/// Whether y is below 2^255 - 19, as RFC 8032 requires. OpenSSL accepts larger numbers, some of which also
+/// represent points of small order.
 bool is_reduced(const PublicKey& y) {
   const auto is_full = [](std::uint8_t byte) { return byte == 0xff; };
   return y.bytes.back() != not_the_sign || y.bytes.front() < 0xed ||

@@ -15,7 +15,7 @@ bool is_scarce(int error) {
 }
 
 bool says_scarce(std::string_view text) {
-  // Programs that Regard starts speak English; the loader speaks as this process does.
+  // Programs that Regard starts speak English; the loader uses this process's locale.
   constexpr std::string_view english[] = {
       "Cannot allocate memory",  "Too many open files", "Resource temporarily unavailable",
       "No space left on device", "Disk quota exceeded", "out of memory"};

@@ -37,7 +37,7 @@ Status read(std::string_view, std::string_view value, Url& out) {
   return {};
 }
 
-/// A list of nothing would be no list, in silence.
+/// A list without elements would silently be no list.
 template <char separator>
 Status read(std::string_view name, std::string_view value, ListOf<separator>& out) {
   out.text = value;
@@ -58,7 +58,7 @@ Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   return {};
 }
 
-/// What a variable of the shell that is not set leaves of a value. Nothing is switched off by that.
+/// An unset variable of the shell leaves an empty value. That must not switch anything off.
 Status has_content(std::string_view name, std::string_view value) {
   const auto wrong = [name](const std::string& why) { return invalid(std::string(name) + why); };
   if (value.empty()) {
@@ -71,7 +71,7 @@ Status has_content(std::string_view name, std::string_view value) {
   return {};
 }
 
-/// A topic that does not exist would be silence for ever.
+/// A topic that does not exist would never print anything.
 Status known_topics(const Settings::List& topics) {
   static constexpr std::string_view known[] = {
 #define REGARD_TOPIC(topic) #topic,
@@ -160,7 +160,8 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
     if (!known) warnings.push_back("unknown setting " + printable(name) + suggestion(name, names));
   }
   if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
-  if (!parsed.data_dir.empty()) parsed.built_in = false;  // those were compiled from the built-in copies
+  if (!parsed.data_dir.empty()) parsed.built_in = false;  // the built-in kernels were compiled from the
+                                                          // embedded sources
   return parsed;
 }
 

@@ -1,6 +1,6 @@
 // The one table of settings. Each is an environment variable read once, at first use; docs/settings.md and
-// `regard info` are generated from this table. Parsing is strict: a value that is not understood is an error,
-// and an unknown REGARD_* name is reported.
+// `regard info` are generated from this table. Parsing is strict: an invalid value is an error, and an
+// unknown REGARD_* name is reported.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +72,10 @@ namespace regard {
   X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0,                                                          \
     "Compiles at a time, of all processes of a user; 0 derives it from cores and free memory.")
 
-/// Of REGARD_THREADS, and of a caller.
+/// For REGARD_THREADS, and for callers.
 inline constexpr int most_threads = 4096;
 
-/// Texts with a separator between them. Empty ones do not count.
+/// Texts separated by `separator`. Empty ones are ignored.
 template <char separator>
 struct ListOf {
   ListOf(const char* given) : text(given) {}  // NOLINT: the default in a table
@@ -121,14 +121,14 @@ std::span<const SettingInfo> setting_table();
 /// The table of docs/settings.md.
 std::string settings_markdown();
 
-/// Parses an environment ("NAME=value" strings). Errors name the variable, the value and what would work;
+/// Parses an environment ("NAME=value" strings). Errors name the variable, its value and what would work;
 /// unknown REGARD_* names are appended to `warnings`.
 Result<Settings> parse_settings(std::span<const std::string> environment, std::vector<std::string>& warnings);
 
 /// The settings of this process, read at first use. An error here is returned by every call that needs them.
 const Result<Settings>& settings();
 
-/// The value of each setting in force as text, without secrets, in table order.
+/// The current value of each setting as text, without secrets, in table order.
 std::vector<std::string> setting_values(const Settings&);
 
 }  // namespace regard

@@ -50,7 +50,7 @@ Status check_shared_object(const std::string& path) {
   const auto size = static_cast<std::size_t>(file->bytes());
   void* const mapped =
       size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
-  if (mapped == MAP_FAILED) return {};  // which the loader says itself
+  if (mapped == MAP_FAILED) return {};  // the loader reports this itself
   const char* const why = shared_object_defect({static_cast<const std::byte*>(mapped), size});
   if (mapped != nullptr) munmap(mapped, size);
   return why == nullptr ? Status() : invalid(why);

@@ -18,16 +18,16 @@
 namespace regard {
 namespace {
 
-// Between the making of a file and its lock.
+// Between creating a file and locking it.
 constexpr std::time_t unmarked_seconds = 2;
-// Without locks: nobody takes that long to write a file or to compile one.
+// Without locks: writing or compiling a file never takes this long.
 constexpr std::time_t unlockable_seconds = 3600;
 constexpr std::time_t kept_seconds = 7 * 24 * 3600;
-// Who looks for litter holds the lock of what he looks at for microseconds.
+// A scan for leftovers holds the lock of what it looks at for microseconds.
 constexpr int lock_attempts = 1000;
 constexpr std::chrono::milliseconds between_attempts{1};
 
-// Of the date, in either direction: the clock may have been set back since.
+// Time since that date, in either direction: the clock may have been set back since.
 std::time_t age(const struct stat& status) {
   return std::abs(std::time(nullptr) - status.st_mtime);
 }

@@ -11,8 +11,8 @@ constexpr bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// Controls, separators of lines and paragraphs, marks of direction, which can make a terminal show another
-/// text than it was given, and the mark of byte order, which nobody sees.
+/// Control characters, line and paragraph separators, direction marks, which can make a terminal show another
+/// text than it was given, and the byte order mark, which is invisible.
 constexpr bool acts(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x61C || code == 0x200E || code == 0x200F ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
@@ -61,7 +61,7 @@ Utf8Character first_character(std::string_view text) {
   if (first < 0x80) return {1, first, true};
   if (first < 0xC2 || first > 0xF4) return {1, 0, false};
   const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  // The second byte says whether the character is too long for its number, a surrogate or beyond the last.
+  // The second byte shows whether the encoding is overlong, a surrogate or beyond the last code point.
   const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   std::uint32_t code = first & (0x7Fu >> length);
@@ -110,7 +110,7 @@ std::string in_quotes(std::string_view word) {
 std::string without_secrets(std::string_view url) {
   constexpr std::string_view secret = "***", after_scheme = "://";
   std::string shown;
-  // The last one: a password that somebody did not escape may have any character itself.
+  // The last one: a password that was not escaped can itself contain any character.
   if (const std::size_t at = url.rfind('@'); at != std::string_view::npos) {
     if (const std::size_t end = url.find(after_scheme); end < at)
       shown = url.substr(0, end + after_scheme.size());

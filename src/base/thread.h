@@ -1,5 +1,4 @@
-// What the calling thread has of its own: how it does arithmetic, whether it may be cancelled, its signals,
-// and values.
+// State of the calling thread: how it does arithmetic, whether it can be cancelled, its signals, and values.
 #pragma once
 
 #include <pthread.h>
@@ -16,13 +15,13 @@
 
 namespace regard {
 
-/// While it lives this thread, and those that it starts, round to nearest and no exception traps: -inf -
-/// -inf, or a division by 0, is a number like any other here. Then the caller has his own mode again, and his
-/// flags.
+/// While it exists, this thread, and threads that it starts, round to nearest and no exception traps: -inf -
+/// -inf, or a division by 0, is an ordinary number here. Afterwards the caller has its own mode and flags
+/// again.
 class FloatMode {
  public:
 #if defined(__x86_64__)
-  // The old floating-point unit has a mode too, which would take 20 times as long. strtod goes by it, so
+  // The x87 unit has a mode as well, but setting it would take 20 times as long. strtod depends on it, so
   // numbers are read by std::from_chars.
   FloatMode() : before_(_mm_getcsr()) { _mm_setcsr(default_mode); }
   ~FloatMode() { _mm_setcsr(before_); }
@@ -47,21 +46,21 @@ class FloatMode {
 
 namespace no_cancellation {
 // A separate function, so that its caller's frame has nothing to clean up and an asynchronous cancellation
-// may arrive at any of the caller's instructions.
+// can arrive at any of the caller's instructions.
 template <class Body>
 [[gnu::noinline]] auto run(const Body& body) noexcept {
   return body();
 }
 }  // namespace no_cancellation
 
-/// Returns what `body` returns, which must not throw. A pthread_cancel of this thread is deferred until then:
-/// a cancellation unwinds the stack like an exception that must not be caught, and would end the process at
-/// the first handler or destructor in its way.
+/// Returns the result of `body`, which must not throw. A pthread_cancel of this thread is deferred until then:
+/// a cancellation unwinds the stack like an exception that must not be caught, and would end the process at the
+/// first handler or destructor on its way.
 template <class Body>
 auto without_cancellation(const Body& body) {
   int state, type;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-  // In glibc 2.36 a cancellation signal that is already on its way goes by the type, not the state.
+  // In glibc 2.36 a cancellation signal that is already on its way checks the type, not the state.
   pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
   const auto restore = [&] {
     pthread_setcanceltype(type, nullptr);
@@ -77,7 +76,7 @@ auto without_cancellation(const Body& body) {
   }
 }
 
-/// Blocks SIGXFSZ and SIGPIPE in this thread, and takes back those that came meanwhile.
+/// Blocks SIGXFSZ and SIGPIPE in this thread, and discards those that arrived meanwhile.
 class NoSignals {
  public:
   NoSignals();
@@ -89,9 +88,9 @@ class NoSignals {
   sigset_t taken_, before_;
 };
 
-/// A value of each thread, gone with it. Not a thread_local one: where there is no memory for a thread's
-/// first look at the variables of a library that was loaded later, or for the list of destructors to be
-/// called, the C library ends the process. The functions of a key say that they failed.
+/// A value for each thread, destroyed with it. Not thread_local: where there is no memory for a thread's first
+/// access to the variables of a library that was loaded later, or for the list of destructors to call, the C
+/// library ends the process. The pthread_key functions report failure instead.
 ///
 /// At namespace scope: made while the library is loaded, when few keys are taken, as the first ones need no
 /// memory.
@@ -105,7 +104,7 @@ class ThreadSlot {
   /// The calling thread's, or null.
   T* get() const { return made_ ? static_cast<T*>(pthread_getspecific(key_)) : nullptr; }
 
-  /// In place of the one before. False where there was no memory for that, and then that one stays.
+  /// Replaces the previous one. False where there was no memory for that; the previous one is then kept.
   bool set(std::unique_ptr<T> fresh) const {
     T* const before = get();
     if (!made_ || pthread_setspecific(key_, fresh.get()) != 0) return false;

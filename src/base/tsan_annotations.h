@@ -1,5 +1,5 @@
 // Annotations for the thread sanitizer: work that one thread hands to another through a library that is not
-// built with it, which would take what the two do for a race. Without the sanitizer nothing is left of them.
+// built with the sanitizer, which would report a race. Without the sanitizer they expand to nothing.
 #pragma once
 
 #if defined(__has_feature)
@@ -10,7 +10,7 @@
 
 #ifdef REGARD_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
-/// A function that the other library calls: its own look at what it was given is not checked.
+/// A function that the other library calls: its own accesses to its arguments are not checked.
 #define REGARD_NO_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define REGARD_NO_TSAN
@@ -18,7 +18,8 @@
 
 namespace regard {
 
-/// All this thread did so far comes before what follows `tsan_acquire` of the same work in another.
+/// Everything that this thread did so far happens before what follows `tsan_acquire` of the same work in
+/// another.
 inline void tsan_release([[maybe_unused]] void* work) {
 #ifdef REGARD_THREAD_SANITIZER
   __tsan_release(work);

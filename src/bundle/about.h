@@ -1,4 +1,5 @@
-// What a bundle says of itself, as JSON, and the words for what becomes of a kernel that it does not have.
+// What a bundle says about itself, as JSON, and the words for what happens to a kernel that it does not
+// contain.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace regard {
 
-// X(enumerator, "word", "what it means"): docs/build.md is made of them.
+// X(enumerator, "word", "what it means"): docs/build.md is generated from them.
 #define REGARD_UNDECLARED(X)                                                                             \
   X(jit, "jit", "the kernel is compiled on demand")                                                      \
   X(error, "error", "the call is refused, with the line that would add the kernel")                      \

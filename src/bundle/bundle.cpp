@@ -11,11 +11,11 @@
 namespace regard {
 namespace {
 
-/// What stands behind the index.
+/// Reads what follows the index.
 Result<std::optional<bundle::Signature>> read_signature(const bundle::Bytes& bytes, std::uint64_t offset) {
   const std::uint64_t left = bytes.count() - offset;
   if (left == 0) return std::nullopt;
-  // One byte too many tells as well as a million.
+  // One byte too many shows the error as well as a million.
   std::vector<std::byte> read(std::min<std::uint64_t>(left, bundle::signature_bytes + 1));
   if (const Status done = bytes.read_at(offset, read); !done) return tl::unexpected(done.error());
   return bundle::decode_signature(read);
@@ -56,7 +56,8 @@ Result<std::shared_ptr<const Bundle>> Bundle::open(bundle::Place place, const bu
 
   const auto signature = read_signature(bytes, header->index_offset + header->index_bytes);
   if (!signature) return tl::unexpected(signature.error());
-  // Where nobody is trusted, a wrong signature does no harm, and whoever asks for the signer is told.
+  // Where no keys are trusted, a wrong signature does no harm, and callers that ask for the signer get the
+  // error.
   const Status right = trusted.empty() ? Status() : bundle::check_signer(*signature, beginning, trusted);
   if (!right) return tl::unexpected(right.error());
 

@@ -1,5 +1,5 @@
-// Many kernels in one file: an index, and for each kernel its entry of the cache, packed. It knows bytes and
-// names, not what they mean. The index alone is read at first; each kernel when it is asked for.
+// Many kernels in one file: an index, and for each kernel its cache entry, packed. It knows bytes and names,
+// not what they mean. At first only the index is read; each kernel is read when it is needed.
 #pragma once
 
 #include <array>
@@ -24,17 +24,17 @@ namespace bundle {
 struct Index;
 }
 
-/// What the index says of a kernel.
+/// What the index says about a kernel.
 struct BundleKernel {
   std::string_view name;                       ///< its key as text; sorted by it, then by source
-  Digest source;                               ///< of what it was compiled from, whatever the compiler
-  Digest identity;                             ///< by which the cache knows it
+  Digest source;                               ///< of what it was compiled from, independent of the compiler
+  Digest identity;                             ///< its identity in the cache
   std::uint64_t offset = 0, packed_bytes = 0;  ///< where its packed entry is
-  std::uint64_t bytes = 0;                     ///< of the entry when it is unpacked
+  std::uint64_t bytes = 0;                     ///< of the unpacked entry
   Digest checksum;                             ///< of the packed bytes
 };
 
-/// What a bundle says of itself.
+/// What a bundle says about itself.
 struct BundleAbout {
   std::string title;       ///< the namespace of the manifest that it was made from, or empty
   std::string version;     ///< of the Regard that made it
@@ -42,16 +42,16 @@ struct BundleAbout {
   friend bool operator==(const BundleAbout&, const BundleAbout&) = default;
 };
 
-/// Errors begin with "it" or "its": the caller puts in front which bundle it is.
+/// Errors begin with "it" or "its": the caller prepends which bundle it is.
 class Bundle {
  public:
-  /// Reads the index alone, and checks all of it. Where there are trusted keys, a bundle without a right
-  /// signature of one of them is refused. The file is opened again for each kernel that is read, so that
-  /// any number of bundles costs no descriptors; whatever it has by then, the kernel must have the checksum
-  /// of this index.
+  /// Reads only the index, and checks all of it. Where there are trusted keys, a bundle without a valid
+  /// signature by one of them is refused. The file is opened again for each kernel that is read, so that any
+  /// number of bundles costs no descriptors; whatever it contains by then, the kernel must have the checksum of
+  /// this index.
   static Result<std::shared_ptr<const Bundle>> open(const std::string& path,
                                                     std::span<const PublicKey> trusted = {});
-  /// Opens a bundle in memory that outlives it; `path` is what to call it.
+  /// Opens a bundle in memory, which must outlive it; `path` is its name in messages.
   static Result<std::shared_ptr<const Bundle>> in_memory(std::string path, std::span<const std::byte> bytes,
                                                          std::span<const PublicKey> trusted = {});
   Bundle(const Bundle&) = delete;
@@ -71,12 +71,12 @@ class Bundle {
   /// The packed bytes of a kernel as they are in the file, checked.
   Result<std::vector<std::byte>> read_packed(const BundleKernel&) const;
 
-  /// The bytes that stand at the beginning of the file; a signature is of them.
+  /// The bytes at the beginning of the file; they are what is signed.
   std::span<const std::byte> header() const { return header_; }
   /// The bytes of the index as they are in the file.
   std::span<const std::byte> index() const { return index_; }
 
-  /// Whose signature it has, if any; an error where that is wrong.
+  /// Whose signature it has, if any; an error where the signature is wrong.
   Result<std::optional<PublicKey>> checked_signer() const;
   /// Whose signature it has; nothing where it has none or a wrong one.
   std::optional<PublicKey> signer() const { return checked_signer().value_or(std::nullopt); }

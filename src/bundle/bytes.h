@@ -1,5 +1,5 @@
-// Where a bundle's bytes are: in a file, which is read where it is needed and never mapped (a mapped file
-// that somebody cuts ends the program), or in memory.
+// Where a bundle's bytes are: in a file, which is read where needed and never mapped (truncating a mapped
+// file would crash the program), or in memory.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class Bytes {
 
   /// As many as there were when it was opened.
   std::uint64_t count() const;
-  /// Fills `part` with those from `offset` on; an error where there are fewer.
+  /// Fills `part` with the bytes from `offset` on; an error where there are fewer.
   Status read_at(std::uint64_t offset, std::span<std::byte> part) const;
 
  private:
   std::variant<RegularFile, std::span<const std::byte>> place_;
 };
 
-/// Which file it is, and which of its contents: another one where it was replaced or written to.
+/// Identifies a file and its contents: it differs once the file was replaced or written to.
 struct FileState {
   std::uint64_t device = 0, inode = 0, bytes = 0;
   std::int64_t seconds = 0, nanoseconds = 0;  ///< when it was written last
@@ -35,7 +35,7 @@ struct FileState {
 };
 FileState state_of(const RegularFile&);
 
-/// Whose the file is, and who can write it.
+/// Who owns the file, and who can write it.
 struct Access {
   std::uint32_t owner = 0, group = 0, mode = 0;
 };
@@ -43,13 +43,13 @@ Access access_of(const struct stat&);
 
 /// Where a bundle can be read from again.
 struct Place {
-  std::string path;  ///< as people call it
-  std::string file;  ///< as it is opened, in whatever folder the process works by then; empty: memory
+  std::string path;  ///< as shown to people
+  std::string file;  ///< the path it is opened by, independent of the working folder; empty: memory
   FileState state;   ///< of the file when it was opened first
   Access access;     ///< likewise
   std::span<const std::byte> memory;
 };
-/// `changed` tells whether the file has another state than at first.
+/// `changed` reports whether the file's state differs from the first.
 Result<Bytes> open(const Place&, bool& changed);
 
 }  // namespace regard::bundle

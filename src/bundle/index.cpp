@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "a bundle's integers a
 
 constexpr std::array<char, 8> magic = {'R', 'E', 'G', 'B', 'N', 'D', '\x1a', '\n'};
 
-// The index: this, a record for each kernel, the description, the names.
+// The index: this struct, a record for each kernel, the description, the names.
 struct Beginning {
   std::uint64_t kernels;
   std::uint64_t about_bytes;
@@ -49,13 +49,13 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// How a kernel is called in a sentence.
+/// The name of a kernel in a sentence.
 std::string kernel_in_words(std::uint64_t number, std::string_view name) {
   return fmt::format("its kernel {} ({})", number, in_quotes(name));
 }
 
-/// What is wrong with a kernel behind which the next one begins at `end`, if they are to lie one behind the
-/// other up to the index; empty when nothing is.
+/// What is wrong with the location of a kernel whose successor begins at `end`, if kernels are to be contiguous
+/// up to the index; empty when nothing is.
 std::string wrong_place(const BundleKernel& kernel, std::uint64_t begin, std::uint64_t index_offset) {
   if (kernel.offset < begin) return "overlaps what is before it";
   if (kernel.offset > index_offset || kernel.packed_bytes > index_offset - kernel.offset)
@@ -72,7 +72,7 @@ std::string wrong_size(const BundleKernel& kernel) {
   return "";
 }
 
-/// What is wrong with the order of two that follow each other.
+/// What is wrong with the order of two consecutive kernels.
 std::string wrong_order(const BundleKernel* before, const BundleKernel& kernel) {
   if (before == nullptr || stands_before(*before, kernel)) return "";
   return stands_before(kernel, *before) ? "is not in order" : "is in it twice";

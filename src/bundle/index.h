@@ -1,6 +1,6 @@
 // The header and the index of a bundle as bytes:
-//   header, packed kernels, index, and, where it is signed, a signature.
-// Nothing lies between them, so that no byte is in the file for which no checksum answers.
+//    header, packed kernels, index, and, where it is signed, a signature.
+// There is no padding between the parts, so every byte is covered by a checksum.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace regard::bundle {
 
-/// Raised when the layout changes. What a reader of another schema does with one is said in a sentence.
+/// Increased when the layout changes. A sentence says what a reader of another schema does with it.
 inline constexpr std::uint32_t schema = 1;
 
-/// What an index may have: many times what a library of kernels takes.
+/// The limit for an index: many times what a library of kernels takes.
 inline constexpr std::uint64_t largest_index_bytes = 64 << 20;
 inline constexpr std::uint64_t longest_name = 4096;
 
@@ -38,11 +38,11 @@ struct Index {
   BundleAbout about;
   std::vector<BundleKernel> kernels;
 };
-/// The index of kernels that are in order and lie one behind the other.
+/// The index of kernels that are in order and contiguous.
 Result<std::vector<std::byte>> encode_index(const BundleAbout&, std::span<const BundleKernel>);
 Result<Index> decode_index(const Header&, std::vector<std::byte> bytes);
 
-/// Whether a stands before b in an index.
+/// Whether a comes before b in an index.
 bool stands_before(const BundleKernel& a, const BundleKernel& b);
 
 }  // namespace regard::bundle

@@ -24,7 +24,7 @@ tl::unexpected<Error> of_part(const Bundle& part, const Error& error) {
   return fail(error.kind, printable(part.path()) + ": " + error.message);
 }
 
-/// Two versions of zstd may pack the same entry in two ways.
+/// Two versions of zstd can pack the same entry differently.
 Result<bool> are_the_same(const Part& a, const Part& b) {
   if (a.kernel->identity != b.kernel->identity) return false;
   if (a.kernel->checksum == b.kernel->checksum) return true;

@@ -1,5 +1,5 @@
-// OpenSSL as this library needs it: apart from the host program's, which may have settings and providers of
-// its own that know no Ed25519.
+// OpenSSL as this library needs it: separate from the host program's, whose settings and providers may lack
+// Ed25519.
 #pragma once
 
 #include <openssl/crypto.h>
@@ -11,7 +11,7 @@
 
 namespace regard::bundle {
 
-/// Leaves the thread's list of errors, which is the host program's too, as it was.
+/// Leaves the thread's error queue, which it shares with the host program, as it was.
 class OpenSsl {
  public:
   OpenSsl();
@@ -36,7 +36,7 @@ struct FreeMessage {
 };
 using MessageOwner = std::unique_ptr<EVP_MD_CTX, FreeMessage>;
 
-/// "OpenSSL cannot WHAT: its own words", of what it said last.
+/// "OpenSSL cannot WHAT: its own words", from its latest error.
 tl::unexpected<Error> openssl_error(const char* what);
 
 }  // namespace regard::bundle

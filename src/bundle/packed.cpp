@@ -13,7 +13,7 @@
 namespace regard::bundle {
 namespace {
 
-// Higher ones give 1% less in up to three times the time; this one takes some 10 ms for a kernel of 60 KB.
+// Higher levels give 1% less in up to three times the time; this one takes some 10 ms for a kernel of 60 KB.
 constexpr int level = 15;
 
 constexpr std::size_t manifest_offset = sizeof(std::uint64_t);

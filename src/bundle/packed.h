@@ -1,5 +1,4 @@
-// An entry of the cache as a bundle has it: one frame of zstd of the manifest's length, the manifest and the
-// binary.
+// A cache entry as stored in a bundle: one zstd frame of the manifest's length, the manifest and the binary.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace regard::bundle {
 
-/// What an entry can and may have before it is packed, and afterwards.
+/// The smallest and largest size of an entry before and after packing.
 inline constexpr std::uint64_t least_entry_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t largest_entry_bytes =
     least_entry_bytes + largest_manifest_bytes + largest_payload_bytes;
@@ -26,7 +25,7 @@ struct Packed {
 /// The error says why a bundle cannot have this entry.
 Result<Packed> pack(const CacheEntry&);
 
-/// Takes no more memory than an entry of so many bytes needs, whatever is in there.
+/// Takes no more memory than an entry of that many bytes needs, whatever the input contains.
 Result<CacheEntry> unpack(std::span<const std::byte> packed, std::uint64_t entry_bytes);
 
 }  // namespace regard::bundle

@@ -21,17 +21,17 @@ struct Signature {
   std::array<std::uint8_t, 64> bytes{};
 };
 
-/// What a signature takes in a file: a mark, the key, the signature.
+/// The size of a signature in a file: a mark, the key, the signature.
 inline constexpr std::size_t signature_bytes = 8 + 32 + 64;
 std::vector<std::byte> encode(const Signature&);
-/// Reads the bytes that stand behind an index.
+/// Reads the bytes that follow an index.
 Result<Signature> decode_signature(std::span<const std::byte>);
 
 /// Whether the owner of the key has signed exactly these bytes.
 Status check(const Signature&, std::span<const std::byte> signed_bytes);
 
-/// Whether these bytes may be used: where keys are trusted, one of them must have signed; a signature must be
-/// right in any case.
+/// Whether these bytes may be used: where there are trusted keys, one of them must have signed; a signature
+/// must be valid in any case.
 Status check_signer(const std::optional<Signature>&, std::span<const std::byte> signed_bytes,
                     std::span<const PublicKey> trusted);
 

@@ -1,4 +1,4 @@
-// A cache entry as it travels between machines: its bytes, and behind them, where there is a key, a signature
+// A cache entry as it travels between machines: its bytes, followed, where there is a key, by a signature
 // over all of them.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace regard {
 
 extern const std::uint64_t largest_signed_entry_bytes;
 
-/// Signed with the key of a file; of an empty name: not signed.
+/// Signed with the key in a file; not signed if its name is empty.
 Result<std::vector<std::byte>> encode_signed(const Digest& key, const CacheEntry&,
                                              const std::string& key_file);
 
-/// The entry, or what is wrong with the bytes. Where keys are trusted, one of them must have signed it; a
-/// signature must be right in any case.
+/// The entry, or what is wrong with the bytes. Where there are trusted keys, one of them must have signed it; a
+/// signature must be valid in any case.
 Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte>,
                                  std::span<const PublicKey> trusted);
 

@@ -58,19 +58,20 @@ Status write_new(const std::string& path, std::span<const std::byte> text) {
   return {};
 }
 
-/// The file may ask for a password, which nobody is there to give.
+/// The file may require a password, but there is no one to enter it.
 int no_password(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
 }
 
-/// A text that is not left behind in memory.
+/// A text that is erased from memory afterwards.
 struct Secret {
   std::string text;
   ~Secret() { OPENSSL_cleanse(text.data(), text.size()); }
 };
 
-/// Who can read the file can sign in its owner's name, and who can write it can have others trusted.
+/// Anyone who can read the file can sign in its owner's name, and anyone who can write it can have another key
+/// trusted.
 Status check_private(const RegularFile& file) {
   const unsigned mode = file.status().st_mode & 0777;
   if ((mode & 0066) == 0) return {};
@@ -123,7 +124,7 @@ Result<bundle::Signature> sign(std::span<const std::byte> bytes, EVP_PKEY* key, 
   return signature;
 }
 
-/// The bundle once more, each kernel checked, with the signature behind it.
+/// Writes the bundle again, each kernel checked, followed by the signature.
 Status write_signed(const Bundle& sound, const bundle::Signature& signature) {
   Result<AtomicFile> file = AtomicFile::make(sound.path());
   if (!file) return tl::unexpected(file.error());

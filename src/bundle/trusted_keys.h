@@ -1,4 +1,4 @@
-// Whose signatures count.
+// Whose signatures are accepted.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// REGARD_TRUSTED_KEYS; an error where one of them is no key, or none is there.
+/// REGARD_TRUSTED_KEYS; an error where one of them is not a valid key.
 Result<std::vector<PublicKey>> trusted_keys(const Settings&);
 
 }  // namespace regard

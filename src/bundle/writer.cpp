@@ -34,7 +34,7 @@ Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
                               std::vector<BundleKernel> kernels, const GivePacked& give) {
   Result<AtomicFile> file = AtomicFile::make(path);
   if (!file) return tl::unexpected(file.error());
-  // The place of the header, which is known last.
+  // Space for the header, which is known last.
   std::uint64_t offset = sizeof(Header);
   if (const Status written = file->write(std::vector<std::byte>(sizeof(Header))); !written) return written;
   for (std::size_t i = 0; i < kernels.size(); ++i) {

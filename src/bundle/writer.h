@@ -17,8 +17,8 @@ struct BundleInput {
   CacheEntry entry;
 };
 
-/// Nothing is written unless all can be. Of kernels with one name and one source all must be the same; then
-/// it has one of them. Errors are sentences that name the file.
+/// Nothing is written unless everything can be. Kernels with the same name and source must be identical; the
+/// bundle then has one of them. Errors are sentences that name the file.
 Status write_bundle(const std::string& path, const BundleAbout&, std::vector<BundleInput>&&);
 
 namespace bundle {
@@ -27,7 +27,7 @@ struct Packed;
 /// Packs a kernel, or reads it packed. Errors are sentences.
 using GivePacked = std::function<Result<Packed>(std::size_t i)>;
 
-/// `kernels` in order and each once; of these the names, sources and identities count. They are asked for one
+/// `kernels` in order and each once; only their names, sources and identities are used. They are requested one
 /// by one.
 Status write_in_order(const std::string& path, const BundleAbout&, std::vector<BundleKernel> kernels,
                       const GivePacked&);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Publishing is best effort; one sentence per process is enough.
+// Publishing is best effort; one warning per process is enough.
 void warn_about(const std::string& sentence) {
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true)) warn_once(sentence);
@@ -38,7 +38,7 @@ std::string absolute_folder(const std::string& path) {
   return absolute;
 }
 
-/// Whether what is there of the path ends in a folder of this user or of the system.
+/// Whether the existing part of the path ends in a folder of this user or of the system.
 bool in_own_folder(const std::string& path) {
   struct stat status;
   fs::path nearest = path;
@@ -130,7 +130,7 @@ Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<Cach
     std::optional<cache::ProcessLock> lock;
     if (directory) {
       lock.emplace(*directory, key.hex() + std::string(cache::lock_suffix), lock_seconds_);
-      // Who had the lock has perhaps made what we want.
+      // The previous holder of the lock may have made the entry that we need.
       if (std::optional<CacheEntry> entry = find(key)) return {std::move(*entry), true};
       if (!lock->holder().empty()) {
         if (interrupted()) return {interruption()};
@@ -156,7 +156,8 @@ std::string default_cache_directory() {
        {std::pair("XDG_CACHE_HOME", "/regard"), std::pair("HOME", "/.cache/regard")}) {
     const char* const folder = variable(name);
     if (folder == nullptr || *folder != '/') continue;
-    // Not what `sudo` left there of another user: he could not use a folder that root made in his home.
+    // Not another user's folder left there by `sudo`: that user could not use a folder that root made in
+    // their home.
     const std::string path = folder + std::string(inside);
     return in_own_folder(path) ? path : folder_in_tmp();
   }

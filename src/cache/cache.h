@@ -27,9 +27,9 @@ struct CacheEntryInfo {
   std::int64_t bytes = 0;
   std::int64_t used_unix_seconds = 0;
   Origin origin;
-  std::string problem;  ///< empty, or why verify calls it bad
+  std::string problem;  ///< empty, or what was lacking to read it
   std::string unread;   ///< empty, or what was lacking to look at it
-  bool trusted = true;  ///< whether it would be used
+  bool trusted = true;  ///< whether it can be used
 };
 
 struct CacheStat {
@@ -41,9 +41,9 @@ struct CacheStat {
 
 class Cache {
  public:
-  /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is
-  /// refused with a sentence in state(); the cache then misses and publishes nothing. Where there are trusted
-  /// keys, so does an entry of another origin (Origin).
+  /// `directory` may not exist yet. A directory that others can write to, or that belongs to another user, is
+  /// refused with a sentence in state(); the cache then always misses and publishes nothing. Where there are
+  /// trusted keys, entries of untrusted origin (Origin) are refused as well.
   Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds,
         std::vector<PublicKey> trusted = {});
   ~Cache();
@@ -52,38 +52,40 @@ class Cache {
   std::string state() const;
 
   struct Missed {
-    bool scarce = false;  ///< there may be one all the same, as descriptors or memory ran out
-    std::string why;      ///< what is wrong with the one that is there; empty when there is none
+    bool scarce = false;  ///< it may exist all the same, as descriptors or memory ran out
+    std::string why;      ///< what is wrong with the existing one; empty when there is none
   };
-  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish. `missed` may be
+  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish. `missed` can be
   /// null.
   std::optional<CacheEntry> find(const Digest& key, Missed* missed = nullptr);
-  /// Whether the folder can be opened and its entries be read; not whether there are any.
+  /// Whether the folder can be opened and its entries can be read; not whether there are any.
   Status readable() const;
   /// The error says why it could not be written.
   Status write(const Digest& key, const CacheEntry&);
-  /// The same as best effort: without success there is one warning per process.
+  /// The same as best effort: failures cause one warning per process.
   Status publish(const Digest& key, const CacheEntry&);
 
-  /// find, else make() exactly once among threads and processes that ask for this key at the same time,
-  /// publish. The caller gets what make() gave even when publishing failed; what make() throws becomes an
-  /// error. `from_cache` (may be null) tells which it was, `not_kept` (likewise) why publishing failed.
+  /// Finds the entry; else calls make() exactly once among threads and processes that need this key at the same
+  /// time, and publishes its result. The caller gets the result of make() even when publishing failed; an
+  /// exception from make() becomes an error. `from_cache` (can be null) reports which it was, `not_kept`
+  /// (likewise) why publishing failed.
   Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make, bool* from_cache,
                          std::string* not_kept = nullptr);
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();
-  /// Reads every entry; `problem` says what is wrong with a bad one, `unread` that it cannot be said now.
+  /// Reads every entry; `problem` says what is wrong with a bad one, `unread` why it could not be checked now.
   std::vector<CacheEntryInfo> verify();
-  /// Removes litter and bad entries, then least recently used ones over the bound. What is left.
+  /// Removes leftovers and bad entries, then the least recently used entries above the size limit. Returns what
+  /// is left.
   CacheStat gc();
-  /// Removes every entry, and litter. What is left.
+  /// Removes every entry and all leftovers. Returns what is left.
   CacheStat clean();
 
  private:
-  /// `missing`: there is none.
+  /// `missing`: there is no such entry.
   Result<CacheEntry> read(const Digest& key, bool& missing) const;
-  /// As list() and verify() tell of one; whether it is used, which depends on whom this cache trusts.
+  /// An entry as list() and verify() report it; whether it is used depends on which keys this cache trusts.
   std::vector<CacheEntryInfo> survey(bool full) const;
 
   std::string directory_;
@@ -93,8 +95,8 @@ class Cache {
   std::unique_ptr<cache::Flights> flights_;
 };
 
-/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard; where neither is set, or the one
-/// that is belongs to another user, a folder of this user's in /tmp.
+/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard; where neither is set, or the set one
+/// belongs to another user, a folder of this user in /tmp.
 std::string default_cache_directory();
 
 /// The one in /tmp.

@@ -1,4 +1,4 @@
-// What is kept of a compiled kernel, and where it comes from.
+// What is stored for a compiled kernel, and where it comes from.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@
 
 namespace regard {
 
-/// Where an entry of the cache comes from. Only the user can write to its folder, so the record can be relied
-/// on.
+/// Where a cache entry comes from. Only the user can write to the cache's folder, so this record is reliable.
 struct Origin {
   bool compiled = false;            ///< here, by a process of this user
   std::optional<PublicKey> signer;  ///< of an entry from elsewhere, if it was signed
@@ -26,14 +25,14 @@ inline constexpr const char* untrusted = "it was neither compiled here nor signe
 /// If trusted keys are set, an entry is trusted if it was compiled here or signed with one of them.
 bool is_trusted(const Origin&, std::span<const PublicKey> trusted);
 
-/// What an entry may have: many times what a kernel takes. More is neither kept nor read.
+/// The limits of an entry: many times what a kernel takes. Larger ones are neither stored nor read.
 inline constexpr std::uint64_t largest_manifest_bytes = 1 << 20;
 inline constexpr std::uint64_t largest_payload_bytes = 64 << 20;
 
 struct CacheEntry {
   std::string manifest;  ///< a JSON object, for people and `regard cache list`
   std::vector<std::byte> payload;
-  std::string unfit = {};  ///< why it must not be kept; empty when it may
+  std::string unfit = {};  ///< why it must not be cached; empty when it can be
   Origin origin = {};
 };
 

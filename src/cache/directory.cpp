@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t seconds_between_touches = 3600;
 
-/// Why what `status` describes is not to be trusted; empty when it is.
+/// Why the file or folder that `status` describes is not trusted; empty when it is.
 std::string distrust(const struct stat& status) {
   if (status.st_uid != geteuid()) {
     return fmt::format("belongs to user {}, not to this one ({})", status.st_uid, geteuid());
@@ -45,8 +45,8 @@ std::string error_text(int error) {
   return std::strerror(error);
 }
 
-/// Whether a kernel could be kept in a folder. Tried, as permissions do not say it: root has them all, and
-/// still nothing can be made in /proc or on a file system that is read-only or full. errno says why not.
+/// Whether a kernel could be stored in a folder. Found by trying, as permissions do not show it: root has them
+/// all, and still cannot create files in /proc or on a read-only or full file system. errno says why not.
 bool can_keep(int folder) {
   static std::atomic<unsigned> serial{0};
   constexpr std::size_t bytes_of_a_kernel = 64 * 1024;
@@ -58,7 +58,7 @@ bool can_keep(int folder) {
   mark_in_use(file);
   bool kept = write_all(file, some);
   int error = errno;
-  if (close(file) != 0 && kept) {  // a server says only here that its disk is full
+  if (close(file) != 0 && kept) {  // a file server reports only here that its disk is full
     kept = false;
     error = errno;
   }
@@ -67,7 +67,7 @@ bool can_keep(int folder) {
   return kept;
 }
 
-/// Why a folder that is not there cannot be made, and where; empty when it can.
+/// Why a missing folder cannot be created, and where; empty when it can.
 std::string obstacle(const std::string& path) {
   std::string above = "/";
   std::size_t missing_from = std::string::npos;
@@ -89,7 +89,7 @@ std::string obstacle(const std::string& path) {
     }
     start = end + 1;
   }
-  if (missing_from == std::string::npos) return "";  // somebody has just made it
+  if (missing_from == std::string::npos) return "";  // another process has just created it
   const Descriptor folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || !can_keep(folder.number()))
     return fmt::format("in {}: {}", in_quotes(above), error_text(errno));
@@ -101,7 +101,7 @@ std::string obstacle(const std::string& path) {
   return too_long ? fmt::format("in {}: {}", in_quotes(above), error_text(ENAMETOOLONG)) : "";
 }
 
-/// Also where there is no memory for a name.
+/// Also used where there is no memory for a name.
 struct CloseStream {
   void operator()(DIR* stream) const { closedir(stream); }
 };
@@ -110,7 +110,7 @@ struct CloseStream {
 
 Result<Directory> Directory::open(const std::string& path) {
   struct stat status;
-  // In /tmp anybody can make one, to a folder that is ours and meant for something else.
+  // In /tmp anyone can make a link to a folder that is ours and meant for something else.
   if (lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&
       status.st_uid != 0) {
     return unusable(path, fmt::format("is a link that user {} made; set REGARD_CACHE_DIR", status.st_uid));
@@ -138,7 +138,7 @@ Result<Directory> Directory::open_or_make(const std::string& path) {
   if (lstat(path.c_str(), &status) == 0) return open(path);
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
-    // Parents that are there need not be ours; the folder itself is checked below.
+    // Existing parents need not be ours; the folder itself is checked below.
     if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && end == std::string::npos) {
       return unusable(path, "cannot be made: " + error_text(errno));
     }
@@ -155,9 +155,9 @@ Result<RegularFile> Directory::file(const std::string& name, bool& missing) cons
 }
 
 void touch(const RegularFile& file) {
-  // A date ahead of the clock, which was set back since, is mended too.
+  // Also corrects a date in the future, from before the clock was set back.
   if (std::abs(std::time(nullptr) - file.status().st_mtime) <= seconds_between_touches) return;
-  futimens(file.descriptor(), nullptr);  // where that fails, the entry only looks older than it is
+  futimens(file.descriptor(), nullptr);  // if that fails, the entry only looks older than it is
 }
 
 Descriptor Directory::make_temporary(const std::string& name, std::string& temporary) const {
@@ -184,7 +184,7 @@ Status Directory::write(const std::string& name, const std::vector<std::byte>& b
   };
   if (written && !rename()) {
     written = false;
-    if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) {  // somebody made a folder of that name
+    if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) {  // a folder of that name exists
       remove(name);
       written = rename();
     }
@@ -194,7 +194,7 @@ Status Directory::write(const std::string& name, const std::vector<std::byte>& b
     unlinkat(folder_.number(), temporary.c_str(), 0);
     return invalid(error_text(error));
   }
-  // Some file systems cannot; after a crash the entry is whole or absent either way.
+  // Some file systems do not support it; after a crash the entry is complete or absent either way.
   fsync(folder_.number());
   return {};
 }

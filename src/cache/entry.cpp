@@ -10,7 +10,7 @@
 namespace regard::cache {
 namespace {
 
-// All integers as this machine has them: an entry is compiled for this machine anyway.
+// All integers in this machine's byte order: an entry is compiled for this machine anyway.
 struct Header {
   char magic[8];
   std::uint32_t schema;
@@ -21,19 +21,19 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-/// As the header says them. Entries that were kept before it did so have the first one.
+/// The header's word for it. Entries from before it was recorded have the first value.
 enum WordOfOrigin : std::uint32_t { not_known = 0, compiled_here = 1, signed_elsewhere = 2 };
 
 constexpr char magic[8] = {'R', 'E', 'G', 'A', 'R', 'D', '\x1a', '\n'};
 
-// Copies the bytes to `place` and returns the place behind them.
+// Copies the bytes to `place` and returns the position after them.
 std::byte* put(std::byte* place, std::span<const std::byte> bytes) {
   return std::copy(bytes.begin(), bytes.end(), place);
 }
 
 constexpr std::uint64_t fixed_bytes = sizeof(Header) + sizeof(Digest);
 
-/// The key of who has signed it stands behind the header.
+/// The signer's key follows the header.
 std::size_t signer_bytes(const Header& header) {
   return header.origin == signed_elsewhere ? sizeof(PublicKey) : 0;
 }
@@ -49,7 +49,7 @@ Origin origin_of(const Header& header, std::span<const std::byte> signer) {
   return {false, key};
 }
 
-// Checks all that can be checked without the rest of the file, which has `file_bytes` in all.
+// Checks everything that can be checked without the rest of the file, whose size is `file_bytes`.
 Result<Header> decode_header(const Digest& key, std::span<const std::byte> beginning,
                              std::uint64_t file_bytes) {
   Header header;
@@ -68,7 +68,7 @@ Result<Header> decode_header(const Digest& key, std::span<const std::byte> begin
   return header;
 }
 
-// The same of a file; `beginning` takes the header's bytes.
+// The same for a file; `beginning` takes the header's bytes.
 Result<Header> read_header(const Digest& key, const RegularFile& file, std::span<std::byte> beginning) {
   if (file.bytes() < beginning.size()) return invalid("it is shorter than an entry's header");
   if (Status read = file.read(beginning); !read) return tl::unexpected(read.error());
@@ -144,7 +144,7 @@ Result<Beginning> read_beginning(const Digest& key, const RegularFile& file) {
 Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with('{')) return invalid("its manifest is not a JSON object");
-  // Readers take different ones of two values of one name.
+  // Where a name occurs twice, readers differ in which value they take.
   std::vector<std::set<std::string, std::less<>>> names;  // of the objects around a value
   std::size_t values = 0;
   const Status read = read_json(text, "its manifest", [&](const JsonEvent& json) -> Status {

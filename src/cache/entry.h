@@ -1,4 +1,4 @@
-// One entry as bytes: header, manifest, payload, checksum over all before it.
+// One entry as bytes: header, manifest, payload, checksum over everything before it.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,33 @@
 
 namespace regard::cache {
 
-/// Raised when the layout changes: entries of another schema are misses.
+/// Increased when the layout changes: entries of another schema are misses.
 inline constexpr std::uint32_t schema = 1;
 
-/// Of a manifest and a payload as large as they may be.
+/// With a manifest and a payload of the largest allowed size.
 extern const std::int64_t largest_entry_bytes;
 
 std::vector<std::byte> encode(const Digest& key, const CacheEntry&);
-/// The same with another origin than its own.
+/// The same with a different origin.
 std::vector<std::byte> encode(const Digest& key, const CacheEntry&, const Origin&);
 
 /// The entry, or what is wrong with the bytes.
 Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file);
 
-/// The same of a file, of which no more is read than an entry may have; or what is wrong with it. One whose
-/// header or length is wrong is not read at all.
+/// The same for a file, of which no more is read than an entry can have; or what is wrong with it. One with a
+/// wrong header or length is not read at all.
 Result<CacheEntry> read_entry(const Digest& key, const RegularFile&);
 
-/// What comes before the payload.
+/// Everything before the payload.
 struct Beginning {
   Origin origin;
   std::string manifest;
 };
-/// That of a file, unverified: for lists.
+/// Of a file, unverified: for lists.
 Result<Beginning> read_beginning(const Digest& key, const RegularFile&);
 
-/// A JSON object that says something, and nothing twice: lists hand manifests on as JSON, so what is none
-/// never gets that far.
+/// A non-empty JSON object without duplicate names: lists pass manifests on as JSON, so anything else must be
+/// caught here.
 Result<std::string> checked_manifest(std::span<const std::byte>);
 
 }  // namespace regard::cache

@@ -14,7 +14,7 @@
 namespace regard::cache {
 namespace {
 
-/// So short that it needs no memory of its own, of which there is none.
+/// Short enough to need no allocation, as there is no memory for one.
 Made out_of_memory() noexcept {
   return Made{fail(ErrorKind::no_memory, "out of memory")};
 }
@@ -32,7 +32,7 @@ Made or_error(const std::function<Made()>& make) {
   }
 }
 
-/// Throws nothing, as others wait for its end: there may be no memory for the sentence of an error either.
+/// Throws nothing, as others wait for its end: there may not even be memory for an error's sentence.
 Made guarded(const std::function<Made()>& make) noexcept {
   try {
     return or_error(make);
@@ -46,13 +46,13 @@ struct Flight {
   std::optional<Made> made;
 };
 
-/// As a copy of a result that holds an entry does not say that there is no memory for it.
+/// Needed as copying a result that holds an entry does not report a lack of memory.
 Made copy_of(const Made& made) {
   if (!made.entry) return made;
   return Made{CacheEntry(*made.entry), made.from_cache, made.not_kept};
 }
 
-/// Who waits gets a copy, or, where there is no memory for one, that error.
+/// Each waiting thread gets a copy or, where there is no memory for one, that error.
 void land(Flight& flight, const Made& made) {
   try {
     flight.made.emplace(copy_of(made));

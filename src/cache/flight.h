@@ -1,4 +1,4 @@
-// One thread at a time makes the entry of a key; the others that ask meanwhile get what it made.
+// One thread at a time makes the entry of a key; others that need it meanwhile get the same result.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ class Flights {
   Flights(const Flights&) = delete;
   Flights& operator=(const Flights&) = delete;
 
-  /// Calls make() in one of the threads that ask at the same time. What make() throws becomes an error.
+  /// Calls make() in one of the threads that ask at the same time. An exception from make() becomes an error.
   Made run(const Digest& key, const std::function<Made()>& make);
 
  private:
-  struct Tables;  // one for each process on the way of forks
+  struct Tables;  // one for each process along a chain of forks
   std::unique_ptr<Tables> tables_;
 };
 

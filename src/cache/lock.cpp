@@ -27,8 +27,8 @@ constexpr auto poll_interval = std::chrono::milliseconds(10);
 
 enum class Attempt { held, busy, stale, impossible };
 
-// A holder removes the file before it releases it. Who had it open by then gets the lock of a file that
-// nobody else can see any more, and has to begin again with the one that stands there now.
+// A holder removes the file before it releases it. A process that had it open by then gets the lock of a file
+// that no one else can see any more, and must start again with the file that now has the name.
 bool still_named(const Directory& directory, const std::string& name, const ForkPrivateFd& file) {
   struct stat ours, named;
   return fstat(file.number(), &ours) == 0 &&
@@ -82,7 +82,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
         return;
       }
       case Attempt::impossible:
-        unlinkat(directory_.descriptor(), name_.c_str(), 0);  // it says nothing to anybody
+        unlinkat(directory_.descriptor(), name_.c_str(), 0);  // its content means nothing to anyone
         return;
       case Attempt::stale:
         file = open_lock(directory_, name_);
@@ -103,7 +103,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
 }
 
 ProcessLock::~ProcessLock() {
-  if (!file_) return;  // not had, or this is a child forked since
+  if (!file_) return;  // not acquired, or this is a child forked since then
   if (still_named(directory_, name_, file_)) unlinkat(directory_.descriptor(), name_.c_str(), 0);
   flock(file_.number(), LOCK_UN);
 }

@@ -1,5 +1,5 @@
 // One process at a time makes the entry of a key. The lock is the kernel's (flock), so it ends with its
-// holder, however that ends. The file carries the holder's name for those who wait.
+// holder, however that ends. The file contains the holder's name for those who wait.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ inline constexpr std::string_view lock_suffix = ".lock";
 class ProcessLock {
  public:
   /// Waits at most `seconds`. Without a lock afterwards (the deadline passed, the call is interrupted, or the
-  /// folder takes no lock files) the caller goes on by itself; `holder()` then names who has it, if anybody
-  /// does.
+  /// folder takes no lock files) the caller proceeds without it; `holder()` then names the process that has it,
+  /// if any.
   ProcessLock(const Directory&, std::string name, double seconds);
   /// Removes the lock file while it is still held, then releases it.
   ~ProcessLock();

@@ -17,14 +17,14 @@ namespace cache {
 namespace {
 
 constexpr std::string_view entry_suffix = ".regard";
-constexpr std::int64_t clock_slack_seconds = 60;  // clocks of several machines differ a little
+constexpr std::int64_t clock_slack_seconds = 60;  // the clocks of several machines differ a little
 
 std::optional<Digest> key_before(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
   return parse_digest(name.substr(0, name.size() - suffix.size()));
 }
 
-// "<entry>.<process>.<serial>.tmp": what is being written now, or was when its writer was killed.
+// "<entry>.<process>.<serial>.tmp": being written now, or left when its writer was killed.
 bool is_temporary(std::string_view name) {
   const std::size_t entry = 64 + entry_suffix.size();
   if (!name.ends_with(temporary_suffix)) return false;
@@ -35,16 +35,16 @@ void remove_litter(const Directory& directory, const Named& item) {
   if (is_temporary(item.name)) {
     const Descriptor file(
         openat(directory.descriptor(), item.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    // What lacked a descriptor only may be what somebody writes just now.
+    // A file that could not be opened only for lack of descriptors may be in the middle of being written.
     if (file ? is_abandoned(file.number()) : !is_scarce(errno)) directory.remove(item.name);
   } else if (key_before(item.name, lock_suffix)) {
-    if (!item.regular) return directory.remove(item.name);  // nobody can hold it
-    // Taking the lock at once means that its holder is dead; letting it go removes the file.
+    if (!item.regular) return directory.remove(item.name);  // it cannot be locked
+    // Getting the lock at once means that its holder is dead; releasing it removes the file.
     const ProcessLock lock(directory, item.name, 0);
   }
 }
 
-/// What is wrong with it, or (`no_memory`) why that cannot be said now.
+/// What is wrong with it, or (`no_memory`) why that cannot be determined now.
 Status whole(const Directory& directory, const Named& item, const Digest& key) {
   bool missing = false;
   const Result<RegularFile> file = directory.file(item.name, missing);
@@ -71,29 +71,30 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
       if (is_temporary(item.name)) remove_litter(directory, item);
       continue;
     }
-    if (item.bytes > largest_entry_bytes) {  // nothing that was kept: it must not push out what was
+    if (item.bytes > largest_entry_bytes) {  // not written by the cache: it must not push out entries that
+                                             // were
       directory.remove(item.name);
       continue;
     }
     total += item.bytes;
     if (item.name != keep) entries.push_back(std::move(item));
   }
-  // Dates ahead of the clock are from before it was set back; a hit would have mended them, so they are
-  // oldest.
+  // Dates in the future are from before the clock was set back; a hit would have corrected them, so they
+  // count as oldest.
   const std::int64_t latest = std::time(nullptr) + clock_slack_seconds;
   std::ranges::stable_sort(entries, {}, [latest](const Named& item) {
     return std::pair(item.used_unix_seconds <= latest, item.used_unix_seconds);
   });
   for (const Named& item : entries) {
     if (total <= bound_bytes) return;
-    directory.remove(item.name);  // who has it open reads on undisturbed
+    directory.remove(item.name);  // a reader that has it open is not disturbed
     total -= item.bytes;
   }
 }
 
 }  // namespace cache
 
-// `full` reads and checks all of every entry, else only what comes before the payload is looked at.
+// `full` reads and checks every entry completely; else only what comes before the payload is read.
 std::vector<CacheEntryInfo> Cache::survey(bool full) const {
   std::vector<CacheEntryInfo> infos;
   const Result<cache::Directory> directory = cache::Directory::open(directory_);

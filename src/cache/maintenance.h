@@ -1,4 +1,4 @@
-// What is done with all entries: keep them under the bound, clear up after those who were killed.
+// Maintenance over all entries: keeping them below the size limit, removing what killed processes left.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 namespace regard::cache {
 
 std::string entry_name(const Digest& key);
-/// The key of an entry's name; nothing for other names.
+/// The key of the entry with this name; nothing for other names.
 std::optional<Digest> key_of(std::string_view name);
 
-/// Removes least recently used entries until the rest fits, but never `keep`; and litter.
+/// Removes leftovers, and least recently used entries, but never `keep`, until the rest fits.
 void evict(const Directory&, std::int64_t bound_bytes, const std::string& keep);
 
 }  // namespace regard::cache

@@ -16,7 +16,7 @@
 namespace regard::cli {
 namespace {
 
-/// Files on their way to their names: they get them when all have been written.
+/// Files that get their names only when all of them have been written.
 class NewFiles {
  public:
   void write(std::string path, const std::string& header, std::span<const OutputArray> arrays) {
@@ -34,7 +34,7 @@ class NewFiles {
   }
 
  private:
-  const HeldSignals held_;  // until the files have gone, if they go
+  const HeldSignals held_;  // until the files are removed, if they are
   std::vector<NewFile> files_;
 };
 
@@ -54,7 +54,7 @@ const ArrayView& readable(const NamedArray& named, const std::string& path) {
   fail_with(fmt::format("{}: {}: {}", printable(path), in_quotes(named.name), named.unreadable));
 }
 
-/// The role called `name`; '-' may stand for '_'.
+/// The role called `name`; '-' can be written for '_'.
 std::optional<regard_role> role_called(std::string name) {
   std::ranges::replace(name, '-', '_');
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {

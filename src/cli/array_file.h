@@ -1,4 +1,4 @@
-// Array files on disk: .npy and .safetensors by the end of their name.
+// Array files on disk: .npy and .safetensors, by file extension.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace regard::cli {
 
-/// An array in a file that is open. Its elements are read when they are asked for.
+/// An array in an open file. Its elements are read on demand.
 struct LoadedArray {
   std::string path;
   std::shared_ptr<FileBytes> file;
@@ -28,7 +28,7 @@ struct LoadedArray {
 /// One array from a .npy file, or the only one (or the one called `name`) of a .safetensors file.
 LoadedArray load_array(const std::string& path, const std::string& name);
 
-/// What a .safetensors file holds: tensors by their role, and the names of those that have none, as the file
+/// The contents of a .safetensors file: tensors by role, and the names of those without one, of which the file
 /// of a model has many.
 struct LoadedFile {
   std::map<regard_role, LoadedArray> roles;
@@ -36,7 +36,7 @@ struct LoadedFile {
 };
 LoadedFile load_roles(const std::string& path);
 
-/// A result on its way out.
+/// A result to be written.
 struct OutputArray {
   std::string name;
   Element element;
@@ -45,7 +45,7 @@ struct OutputArray {
 };
 
 /// Writes to `path`: one .safetensors file, one .npy file (for a single array), or a folder of .npy files.
-/// Returns the files written. A file appears whole or not at all, and none before all could be written.
+/// Returns the files written. A file appears complete or not at all, and none before all could be written.
 std::vector<std::string> save_arrays(const std::string& path, const std::vector<OutputArray>& arrays);
 
 }  // namespace regard::cli

@@ -1,4 +1,4 @@
-// regard bench: problems measured in turn, one JSON object a line (the format of bench/results/).
+// regard bench: measures problems in turn, one JSON object per line (the format of bench/results/).
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What is measured: one problem on one target by one family.
+/// One measurement: one problem on one target by one family.
 struct Cell {
   std::unique_ptr<Job> job;
   std::string refusal;  ///< why there is no job
@@ -31,7 +31,7 @@ struct Cell {
   std::vector<double> samples;
 };
 
-/// Several problems on the command line are quoted, one an argument; unquoted words are one problem.
+/// On the command line, several problems are quoted, one per argument; unquoted words are one problem.
 std::vector<std::string> problems_on_command_line(const std::vector<std::string>& words) {
   const bool quoted =
       std::ranges::any_of(words, [](const std::string& word) { return word.find(' ') != std::string::npos; });
@@ -39,7 +39,7 @@ std::vector<std::string> problems_on_command_line(const std::vector<std::string>
   return {fmt::format("{}", fmt::join(words, " "))};
 }
 
-/// One problem a line; empty lines and lines that start with # are skipped.
+/// One problem per line; empty lines and lines that start with # are skipped.
 std::vector<std::string> problems_in(std::istream& file) {
   std::vector<std::string> problems;
   for (std::string line; std::getline(file, line);) {
@@ -64,7 +64,7 @@ std::vector<std::string> all_problems(const Request& request) {
   return problems;
 }
 
-/// Of every problem, target and family.
+/// For every problem, target and family.
 std::vector<AskedCell> all_cells(const Request& request) {
   const std::vector<std::string> any = {""};
   std::vector<AskedCell> cells;
@@ -77,7 +77,7 @@ std::vector<AskedCell> all_cells(const Request& request) {
   return cells;
 }
 
-/// A refusal is a cell without a time; anything else ends the bench.
+/// A refusal is a cell without a time; any other failure ends the bench.
 Cell make_cell(const AskedCell& asked, const Request& request) {
   const auto& [problem, where] = asked;
   Cell cell;
@@ -90,7 +90,7 @@ Cell make_cell(const AskedCell& asked, const Request& request) {
     return cell;
   }
   cell.problem = cell.job->problem.text();
-  cell.job->run();  // the first touches the memory
+  cell.job->run();  // the first call touches the memory
   cell.calls = calls_per_sample(cell.job->run());
   return cell;
 }

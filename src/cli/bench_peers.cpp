@@ -46,7 +46,7 @@ Json as_json(const AskedCell& cell, const Request& request) {
           {"lengths_k", sequences.k.lengths}};
 }
 
-/// Puts text where the next program reads its standard input.
+/// Puts the text where the next program reads its standard input.
 void give_as_input(const std::string& text) {
   const int file = memfd_create("regard bench", 0);
   bool given = file >= 0;

@@ -1,4 +1,4 @@
-// regard build: what a manifest asks for, or, with --check and --list, what that is.
+// regard build: builds what a manifest asks for, or, with --check and --list, reports what that is.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// "12: 3 of 24 have no kernel on sm_90a: ..." of each table that a target cannot do, or not all of it.
+/// "12: 3 of 24 have no kernel on sm_90a: ..." for each table that a target does not support completely.
 std::string not_served(const Json& answer) {
   std::string text;
   for (const Json& variants : answer["variants"]) {
@@ -33,7 +33,7 @@ std::string not_served(const Json& answer) {
   return text;
 }
 
-/// How many kernels each table comes to on each target.
+/// How many kernels each table amounts to on each target.
 std::string counts(const Json& answer) {
   std::vector<std::vector<std::string>> rows = {{"line", "kernels for"}};
   for (const Json& target : answer["targets"]) rows.front().push_back(cell(target, "target"));
@@ -63,7 +63,7 @@ std::string warnings(const Json& answer) {
   return text;
 }
 
-/// What was built, and of what was not, what its compiler said.
+/// What was built, and the compiler's output for what was not.
 std::string built(const Json& answer) {
   std::string text;
   double slowest = 0;
@@ -86,7 +86,7 @@ std::string built(const Json& answer) {
   return text;
 }
 
-/// The signal that ends the command is raised before main would tell why.
+/// A signal that ends the command is raised before main would report the error.
 std::string build_or_tell(const std::string& manifest, const BuildOptions& options) {
   try {
     return regard::build_manifest(manifest, options);
@@ -100,7 +100,7 @@ std::string build_or_tell(const std::string& manifest, const BuildOptions& optio
 }  // namespace
 
 Answer build_verb(const Request& request) {
-  const HeldSignals held;  // what is half written goes before the command does
+  const HeldSignals held;  // half-written files are removed before the command ends
   BuildOptions options;
   options.output = request.output;
   options.jobs = request.threads;

@@ -1,4 +1,4 @@
-// regard bundle: many kernels in one file, as who ships them handles it.
+// regard bundle: many kernels in one file, for those who ship them.
 #include "bundle/bundle.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What wrote a file says in its errors which one.
+/// Functions that write a file name it in their errors.
 template <class T>
 T done(Result<T> result) {
   if (!result) throw error(static_cast<regard_status>(result.error().kind), result.error().message);
@@ -55,7 +55,7 @@ Answer sign(const Request& request) {
   return {fmt::format("{} is signed with {}\n", printable(request.paths[0]), signer.hex())};
 }
 
-/// What is wrong with a bundle, and what is in it as far as that can be said.
+/// What is wrong with a bundle, and as much of its contents as can be read.
 Json verified(const std::string& path, const std::vector<PublicKey>& trusted, ExitCode& code) {
   Json row = {{"file", path}};
   Json problems = Json::array();
@@ -63,7 +63,8 @@ Json verified(const std::string& path, const std::vector<PublicKey>& trusted, Ex
     problems.push_back(error.message);
     code = std::max(code, error.kind == ErrorKind::invalid ? exit_check_failed : exit_internal);
   };
-  if (const auto file = RegularFile::open(path, Links::followed); !file) {  // nothing that could be damaged
+  if (const auto file = RegularFile::open(path, Links::followed); !file) {  // not a file, so nothing that
+                                                                            // could be damaged
     note(file.error());
     code = std::max(code, exit_bad_input);
   } else if (const auto bundle = Bundle::open(path, trusted); !bundle) {
@@ -153,8 +154,8 @@ struct Verb {
   std::string_view name;
   Answer (*answer)(const Request&);
   bool several_files;
-  const char* option;  ///< which it takes
-  bool needed;         ///< whether it must be there
+  const char* option;  ///< the option that it takes
+  bool needed;         ///< whether the option is required
 };
 constexpr Verb verbs[] = {{"keygen", keygen, false, nullptr, false},
                           {"sign", sign, false, "--key", true},
@@ -170,7 +171,7 @@ const Verb& verb_named(std::string_view word) {
   fail_with(fmt::format("unknown bundle verb {}{}", in_quotes(word), suggestion(word, names)));
 }
 
-/// An option that a verb does not read would be left out in silence.
+/// An option that a verb does not read would be ignored silently.
 void check_options(const Verb& verb, const Request& request) {
   const std::pair<std::string_view, bool> given[] = {{"--key", !request.key.empty()},
                                                      {"--trusted", !request.trusted.empty()},

@@ -27,25 +27,26 @@ std::string date(const Json& entry) {
   return {text, size};
 }
 
-/// What the entry is, in the words of its manifest.
+/// Describes the entry in the words of its manifest.
 std::string kernel_of(const Json& entry) {
   const auto manifest = entry.find("manifest");
   if (manifest == entry.end() || !manifest->is_object()) return "";
   const std::string kernel = cell(*manifest, "kernel");
-  return !kernel.empty() ? kernel : cell(*manifest, "file");  // of a compiler
+  return !kernel.empty() ? kernel : cell(*manifest, "file");  // a compiler's
 }
 
-/// How many entries have something to say under that name.
+/// How many entries have a non-empty value of that name.
 std::int64_t count(const Json& entries, const char* name) {
   return std::ranges::count_if(entries, [name](const Json& entry) { return !cell(entry, name).empty(); });
 }
 
-/// Of a long text the beginning, and how much is left out: a kernel's name has a few dozen words.
+/// The beginning of a long text, and how much is left out: a kernel's name has a few dozen words.
 std::string cut(const std::string& text) {
   constexpr std::size_t most = 400;
   if (text.size() <= most) return text;
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // inside a character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // in the middle of a
+                                                                                    // character
   return fmt::format("{}... ({} more bytes)", text.substr(0, end), text.size() - end);
 }
 

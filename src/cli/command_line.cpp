@@ -103,8 +103,8 @@ std::string dashed(std::string name) {
   return name;
 }
 
-/// Whether `run` takes a file for the role: it is an input, and not a length (an option of its own, which
-/// also takes numbers) or the seed (--seed is a number; a tensor of it comes with --in).
+/// Whether `run` takes a file for the role: it is an input, and not a length (which has its own option, which
+/// also takes numbers) or the seed (--seed is a number; a seed tensor comes with --in).
 bool is_file_option(regard_role role) {
   switch (role) {
     case REGARD_GRAD_Q:
@@ -122,7 +122,7 @@ bool is_file_option(regard_role role) {
   }
 }
 
-/// CLI11 itself takes the nearest number that fits, and has a sentence for each way to be wrong.
+/// CLI11 itself takes the nearest number that fits, and has its own sentence for each kind of mistake.
 std::uint64_t whole_number(const std::string& option, const std::string& text, std::uint64_t least,
                            std::uint64_t most) {
   std::uint64_t number = 0;
@@ -133,13 +133,13 @@ std::uint64_t whole_number(const std::string& option, const std::string& text, s
                         in_quotes(text), least, most));
 }
 
-/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default.
-/// Gives what is wrong.
+/// An empty word is most often an unset shell variable, so it does not stand for a default. Returns what is
+/// wrong.
 std::string empty_word(const std::string& text) {
   return text.empty() ? "its value is empty; give one, or leave the option out" : "";
 }
 
-/// The same, and "-" means standard input or output to many programs, and here nothing.
+/// The same; also, "-" means standard input or output to many programs, and nothing here.
 std::string unusable_word(const std::string& text) {
   if (text == "-") return "'-' does not stand for a stream here; name a file (./- if that is its name)";
   return empty_word(text);
@@ -147,7 +147,7 @@ std::string unusable_word(const std::string& text) {
 
 constexpr std::uint64_t most_rounds = 1'000'000, most_kernels = 1'000'000;
 
-/// CLI11's tree and what it writes to.
+/// CLI11's tree and the variables that it writes to.
 struct CommandLine {
   CLI::App app{"Fused multi-head attention: plan, run, check and measure it.", "regard"};
   Request request;
@@ -332,8 +332,8 @@ bool takes_problem(const CLI::App& verb) {
   return option != nullptr && option->get_positional();
 }
 
-/// What the end of the sentence should be where an option is a word of problem text, or one of other
-/// libraries' names for it; empty where it is neither.
+/// The end of the sentence for an option that is a word of problem text, or another library's name for one;
+/// empty where it is neither.
 std::string word_of_problem(const std::string& argument) {
   const std::size_t first = argument.find_first_not_of('-');
   if (first == std::string::npos || argument[first] == '=') return "";
@@ -353,8 +353,8 @@ std::string word_of_problem(const std::string& argument) {
   }
 }
 
-/// CLI11 collects what it does not know and says so at the end; here the first such word is an error that
-/// names the nearest one.
+/// CLI11 collects unknown words and reports them at the end; here the first such word is an error that names
+/// the nearest known one.
 void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
   std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
@@ -386,13 +386,13 @@ void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
       if (!word.empty()) fail_with("unknown option " + in_quotes(name) + "; did you mean " + word);
       refuse("unknown option", name);
     }
-    // CLI11 would take it as on, off or how often.
+    // CLI11 would take it as on, off or a count.
     if (name != argument && std::ranges::find(flags, name) != flags.end())
       fail_with(name + " takes no value; write it alone or leave it out");
   }
 }
 
-/// CLI11's message as one sentence that names what it is about. It quotes words whole.
+/// CLI11's message as one sentence that names what it is about. Words are quoted whole.
 std::string sentence(std::string message) {
   constexpr std::size_t most = 1000;
   std::ranges::replace(message, '\n', ' ');
@@ -400,7 +400,7 @@ std::string sentence(std::string message) {
   return shortened(std::move(message), most);
 }
 
-/// The same where an option or a word stands without its value, or too often.
+/// The same where an option or a word has no value, or occurs too often.
 std::string about_values(const std::string& message) {
   const std::string name = message.substr(0, message.find(':'));
   if (message.find(" missing") != std::string::npos) return name + " needs a value";
@@ -425,7 +425,7 @@ std::variant<Request, std::string> parse_command_line(std::vector<std::string> a
   const auto line = std::make_unique<CommandLine>();
   refuse_unknown(line->app, arguments);
   try {
-    // CLI11 takes the arguments last first.
+    // CLI11 takes the arguments in reverse order.
     line->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     const auto chosen = line->app.get_subcommands();

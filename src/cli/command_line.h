@@ -9,10 +9,10 @@
 
 namespace regard::cli {
 
-/// What was asked: a verb with its options, or text to print (help, version).
+/// The request: a verb with its options, or text to print (help, version).
 std::variant<Request, std::string> parse_command_line(std::vector<std::string> arguments);
 
-/// A verb as the shells' completion needs it.
+/// A verb, as shell completion needs it.
 struct VerbInfo {
   std::string name, doc;
   struct Option {
@@ -21,7 +21,7 @@ struct VerbInfo {
   };
   std::vector<Option> options;
   bool takes_problem = false;
-  std::vector<std::string> words;  ///< what else may follow, e.g. the verbs of `cache`
+  std::vector<std::string> words;  ///< what else can follow, e.g. the verbs of `cache`
 };
 std::vector<VerbInfo> verb_table();
 

@@ -1,4 +1,4 @@
-// regard completion: scripts for the shells, made from the command line's own declaration.
+// regard completion: scripts for the shells, generated from the command line's own declaration.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ std::vector<std::string> problem_completions() {
   return completions;
 }
 
-/// What may follow a verb.
+/// What can follow a verb.
 std::vector<std::string> words_after(const VerbInfo& verb, const std::vector<std::string>& problem) {
   std::vector<std::string> words = verb.words;
   if (verb.takes_problem) words = problem;
@@ -42,7 +42,7 @@ std::vector<std::string> words_after(const VerbInfo& verb, const std::vector<std
   return words;
 }
 
-/// Options whose values are known names.
+/// Options whose values are from a known list.
 std::vector<std::pair<std::string, std::vector<std::string>>> known_values() {
   const nlohmann::json about = json_of(info());
   std::vector<std::string> targets;
@@ -63,8 +63,8 @@ std::set<std::string> other_values(const std::vector<VerbInfo>& verbs) {
   return options;
 }
 
-/// bash splits a word at = and :, and replaces what follows the last of them; so the script looks at the
-/// whole line.
+/// bash splits a word at = and :, and replaces what follows the last of them, so the script looks at the whole
+/// line.
 std::string bash(const std::vector<VerbInfo>& verbs, const std::vector<std::string>& problem) {
   std::string names, cases, values;
   for (const VerbInfo& verb : verbs) {
@@ -104,7 +104,7 @@ complete -F _regard regard
                      names, cases, values);
 }
 
-/// Text in single quotes, as zsh and fish take it, without the characters that zsh's _describe splits at.
+/// Text in single quotes for zsh and fish, without the characters that zsh's _describe splits at.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {

@@ -15,7 +15,7 @@ constexpr ElementInfo table[] = {
 #undef REGARD_ROW
 };
 
-/// A binary float narrower than fp32. Without infinity (e4m3) the largest code is NaN and the rest are
+/// A binary float format narrower than fp32. Without infinity (e4m3) the largest code is NaN and the rest are
 /// finite.
 struct Format {
   int exponent_bits, mantissa_bits;
@@ -66,8 +66,8 @@ void store(std::span<std::byte> bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-/// double -> fp32 with the inexact bit kept in the last place ("round to odd"), so that rounding once more to
-/// a narrower type gives what rounding once would have given.
+/// double -> fp32 with the inexact bit kept in the last place ("round to odd"), so that rounding again to a
+/// narrower type gives the same result as rounding once.
 float to_odd(double value) {
   float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value) || std::isinf(value)) return nearest;
@@ -132,7 +132,7 @@ std::optional<bool> convert_integers_to(Element to, std::span<const std::byte> f
   }
 }
 
-/// Whether every value fitted; nothing where one of the two is not an integer type.
+/// Whether every value fits; nothing where one of the two is not an integer type.
 std::optional<bool> convert_integers_from(Element from, Element to, std::span<const std::byte> from_bytes,
                                           std::span<std::byte> to_bytes) {
   switch (from) {
@@ -214,8 +214,8 @@ std::uint32_t narrow(Element element, float value) {
   const std::uint32_t mantissa = bits & 0x7fffff;
   if (exponent == 255) return sign | (mantissa != 0 ? format.nan_code() : format.first_special());
 
-  // Seen as an integer, a finite float is (exponent << 23) + mantissa, and a carry out of the mantissa is the
-  // next exponent. Below the narrow type's smallest exponent the implicit bit moves into the mantissa.
+  // As an integer, a finite float is (exponent << 23) + mantissa, and a carry out of the mantissa increments
+  // the exponent. Below the narrow type's smallest exponent the implicit bit moves into the mantissa.
   const std::uint64_t significand = mantissa | (exponent == 0 ? 0u : 0x800000u);
   const int rebased = std::max(exponent, 1) - 127 + format.bias();
   const int shift = 23 - format.mantissa_bits;

@@ -1,4 +1,4 @@
-// Element types of array files, and the rounding between them.
+// Element types of array files, and rounding between them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace regard::cli {
 
-// X(enumerator, bytes, .npy descr, safetensors dtype, what it is). NumPy has no bf16 and no fp8: .npy files
+// X(enumerator, bytes, .npy descr, safetensors dtype, description). NumPy has no bf16 and no fp8: .npy files
 // hold them as the unsigned integer (or the void type that ml_dtypes writes) of the same size.
 #define REGARD_ELEMENTS(X)                       \
   X(f64, 8, "<f8", "F64", "float64")             \
@@ -54,20 +54,20 @@ struct ArrayView {
   std::span<const std::byte> bytes;
 };
 
-/// elements * bytes each, or nothing when a size is negative or the product overflows.
+/// The elements times the bytes of each, or nothing when a size is negative or the product overflows.
 std::optional<std::int64_t> bytes_of(Element, std::span<const std::int64_t> shape);
 
-/// True where the bits of a `from` are those of a `to`: the same type, or bf16 and fp8 as raw integers.
+/// Whether the bits of a `from` are valid as those of a `to`: the same type, or bf16 and fp8 as raw integers.
 bool same_bits(Element from, Element to);
 
 bool is_float(Element);
 
-/// Values of `from` rounded to nearest even as `to`: between float types, and between integer types where
-/// every value fits. `to_bytes` holds as many elements as `from_bytes`.
+/// Values of `from` rounded to nearest even as `to`: between float types, and between integer types where every
+/// value fits. `to_bytes` holds as many elements as `from_bytes`.
 Status convert(Element from, std::span<const std::byte> from_bytes, Element to,
                std::span<std::byte> to_bytes);
 
-/// The narrow floats as their bits.
+/// The bits of a value rounded to a narrow float type.
 std::uint32_t narrow(Element, float value);
 float widen(Element, std::uint32_t bits);
 

@@ -14,7 +14,7 @@ namespace regard::cli {
   throw error(REGARD_INVALID, sentence);
 }
 
-/// The value of a result, or its error with what it happened to in front: "q.npy: it is truncated ...".
+/// The value of a result, or its error with the file or object prepended: "q.npy: it is truncated ...".
 template <class T>
 T value_of(Result<T> result, const std::string& what) {
   if (!result)

@@ -17,13 +17,13 @@ struct Fields {
 };
 Fields fields_of(const Problem&);
 
-/// The same problem over other token counts (0: b * s).
+/// The same problem with other token counts (0: b * s).
 Problem with_tokens(const Problem&, std::int64_t tq, std::int64_t tk);
 
-/// One sequence of `problem` as a dense problem of its own.
+/// One sequence of `problem` as a dense problem.
 Problem one_sequence(const Problem& problem, std::int64_t sq, std::int64_t sk);
 
-/// The forward problem that gives the O and LSE which a backward problem reads.
+/// The forward problem that computes the O and LSE that a backward problem reads.
 Problem forward_of(const Problem& backward);
 
 }  // namespace regard::cli

@@ -19,7 +19,8 @@ FileBytes::FileBytes(std::string path)
       file_(value_of(RegularFile::open(path_, Links::followed), "cannot read " + path_)),
       size_(static_cast<std::size_t>(file_.bytes())) {
   if (size_ == 0) return;
-  // Pages that are never written take no memory. Not the file itself, which another process may cut.
+  // Pages that are never written take no memory. The file itself is not mapped, as another process could
+  // truncate it.
   void* const memory =
       mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail(errno);

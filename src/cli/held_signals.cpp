@@ -19,11 +19,12 @@ void note(int signal) {
 HeldSignals::HeldSignals() {
   noted = 0;
   struct sigaction action{}, before{};
-  action.sa_handler = note;  // without SA_RESTART: a write that waits ends
+  action.sa_handler = note;  // without SA_RESTART: a blocked write returns
   for (std::size_t i = 0; i < ending.size(); ++i) {
     sigaction(ending[i], nullptr, &before);
     held_[i] =
-        before.sa_handler == SIG_DFL && sigaction(ending[i], &action, nullptr) == 0;  // nohup ignores one
+        before.sa_handler == SIG_DFL && sigaction(ending[i], &action, nullptr) == 0;  // nohup ignores one of
+                                                                                      // them
   }
 }
 

@@ -1,13 +1,13 @@
-// What ends the command (Ctrl-C, kill, a closed terminal) waits while a file is being written or a kernel
-// compiled.
+// Signals that end the command (Ctrl-C, kill, a closed terminal) wait while a file is being written or a
+// kernel compiled.
 #pragma once
 
 #include <array>
 
 namespace regard::cli {
 
-/// While one lives, signals that would end the process are only noted. Its end lets the last of them have its
-/// effect; by then what was half done has been taken back. There is one at a time.
+/// While an object exists, signals that would end the process are only recorded. Its destructor lets the last
+/// of them take effect; by then, half-finished work has been undone. Only one exists at a time.
 class HeldSignals {
  public:
   HeldSignals();

@@ -57,19 +57,19 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
   return false;
 }
 
-/// The library takes no length as 0; who types a problem has more likely forgotten it.
+/// The library accepts a length of 0; a user who types a problem has more likely forgotten it.
 [[noreturn]] void refuse_missing_length(const std::string& text, std::string_view name) {
   fail_with(fmt::format("{} is missing in {}; give the sequence length, such as s=1024, or {}=0 for none",
                         name, in_quotes(text), name));
 }
 
 double prepare(Plan& plan) {
-  const HeldSignals held;  // a compiler and its folder go before the command does
+  const HeldSignals held;  // a compiler and its folder are cleaned up before the command ends
   return milliseconds([&] { plan.prepare(); });
 }
 
-/// A file for a tensor that the problem does not read is a mistake when it is named by itself, and of no
-/// concern among the tensors of one --in file.
+/// A file for a tensor that the problem does not read is a mistake when it is given by its own option, but is
+/// ignored among the tensors of one --in file.
 void refuse_unused(const Problem& problem, const Request& request) {
   for (const auto& [role, path] : request.files) {
     const regard_use use = problem.expected(role).use;
@@ -80,7 +80,7 @@ void refuse_unused(const Problem& problem, const Request& request) {
   }
 }
 
-/// The tensors; a backward problem's O and LSE come from a forward run where no file gives them.
+/// The tensors; a backward problem's O and LSE come from a forward run where no file contains them.
 Tensors make_tensors(const Problem& problem, const Sequences& sequences,
                      const std::map<regard_role, LoadedArray>& files, const Request& request,
                      const Plan& plan, const regard::Options& where) {
@@ -108,7 +108,7 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
   return tensors;
 }
 
-/// The tensors of --in that the problem does not read. A file without any that it reads is a mistake.
+/// The tensors of --in that the problem does not read. A file with none that it reads is a mistake.
 std::vector<std::string> left_out_of(const Problem& problem, const LoadedFile& in, const std::string& path) {
   std::vector<std::string> names;
   for (const auto& [role, loaded] : in.roles) {
@@ -122,7 +122,7 @@ std::vector<std::string> left_out_of(const Problem& problem, const LoadedFile& i
                         names.empty() ? "" : ", only " + listed_tensors(names)));
 }
 
-/// The tensors that the command line's files hold.
+/// The tensors that the command line's files contain.
 Files load_files(const Problem& problem, const Request& request) {
   Files files;
   if (!request.in.empty()) {
@@ -133,7 +133,7 @@ Files load_files(const Problem& problem, const Request& request) {
   for (const auto& [role, path] : request.files) {
     files.roles.insert_or_assign(role, load_array(path, regard_role_name(role)));
   }
-  // What is said by itself goes before what --in holds.
+  // What is given by its own option takes precedence over what --in contains.
   const auto add_lengths = [&](const std::string& text, regard_role role) {
     if (text.empty()) return;
     files.roles.erase(role);

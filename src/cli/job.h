@@ -13,19 +13,19 @@
 
 namespace regard::cli {
 
-/// The problem of a text that somebody typed, where lengths must not be forgotten.
+/// The problem of a text that a user typed, where lengths must not be forgotten.
 Problem parse_problem(const std::string& text);
 Problem parse_problem(const std::vector<std::string>& words);
 
-/// The tensors that the command line's files hold, and the names of those of --in that the problem does not
+/// The tensors that the command line's files contain, and the names of those of --in that the problem does not
 /// read.
 struct Files {
   std::map<regard_role, LoadedArray> roles;
   std::vector<std::string> left_out;
 };
 
-/// Some of these names, for people, those first that may be slips: a tensor that is left out by mistake is
-/// drawn at random.
+/// Some of these names, for people, likely typing errors first: a tensor that is left out by mistake is drawn
+/// at random.
 std::string listed_tensors(const std::vector<std::string>& names);
 
 class Job {
@@ -33,9 +33,9 @@ class Job {
   /// Plans first, so that a refusal comes before any work.
   Job(const Problem&, const Request&, const regard::Options& where);
 
-  /// Milliseconds of one call, the mean over `calls`.
+  /// Milliseconds per call, the mean over `calls`.
   double run(int calls = 1) const;
-  /// The outputs of the last call are in `tensors` then.
+  /// Afterwards the outputs of the last call are in `tensors`.
   void fetch() const { there.fetch(); }
 
   /// Inputs, outputs and workspace; the library allocates nothing else during a run.
@@ -44,7 +44,7 @@ class Job {
 
   const Files files;
   const Sequences sequences;
-  const Problem problem;  ///< with the tokens of the sequences
+  const Problem problem;  ///< with the token counts of the sequences
   Plan plan;              ///< prepared
   const double prepare_ms;
   const Tensors tensors;

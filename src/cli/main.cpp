@@ -35,7 +35,7 @@ int exit_code_of(regard_status status) {
   }
 }
 
-/// A reader that went away (`regard list | head`) has what it wanted; any other failure to print is told.
+/// A reader that went away (`regard list | head`) has what it needs; any other failure to print is reported.
 int print(const Answer& answer) {
   const bool written = std::fwrite(answer.text.data(), 1, answer.text.size(), stdout) == answer.text.size();
   if ((written && std::fflush(stdout) == 0) || errno == EPIPE) return answer.exit_code;
@@ -43,15 +43,15 @@ int print(const Answer& answer) {
   return exit_internal;
 }
 
-/// What the compiler of a kernel said keeps its lines.
+/// Compiler output in the sentence keeps its lines.
 int fail(const std::string& sentence, regard_status status) {
   const auto newlines = status == REGARD_NO_KERNEL ? regard::Newlines::kept : regard::Newlines::escaped;
   std::fprintf(stderr, "regard: %s\n", regard::printable(sentence, newlines).c_str());
   return exit_code_of(status);
 }
 
-/// Where the caller has closed them: a file would get their numbers, and then what is printed. Reading and
-/// printing fail as they did.
+/// For callers that have closed them: otherwise a file would get their numbers, and then what is printed.
+/// Reading and printing still fail.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -67,8 +67,7 @@ Answer answer(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   open_standard_streams();
-  // A closed pipe and a file of the size that is allowed (ulimit -f) are errors of write(), seen where it is
-  // called.
+  // A closed pipe and the file-size limit (ulimit -f) are errors of write(), handled where it is called.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   regard_interrupt_if([] { return static_cast<int>(HeldSignals::arrived()); });

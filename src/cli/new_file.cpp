@@ -12,9 +12,9 @@
 namespace regard::cli {
 namespace {
 
-constexpr std::size_t bytes_at_once = 16 << 20;  // between two looks for a signal
+constexpr std::size_t bytes_at_once = 16 << 20;  // between two checks for a signal
 
-/// A full disk, too, is to the command a file that cannot be written.
+/// To the command, a full disk is also a file that cannot be written.
 template <class T>
 T written(Result<T> result) {
   if (!result) fail_with(result.error().message);

@@ -1,4 +1,4 @@
-// A new file of the command's.
+// A new file that the command writes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace regard::cli {
 
-/// An AtomicFile whose failures are errors. Signals are held meanwhile (HeldSignals); one that arrives ends
+/// An AtomicFile whose failures are errors. Signals are held meanwhile (HeldSignals); one that arrives stops
 /// the writing.
 class NewFile {
  public:

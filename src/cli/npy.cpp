@@ -17,7 +17,7 @@ class Literal {
  public:
   explicit Literal(std::string_view text) : rest_(text) {}
 
-  /// Skips spaces, then takes `token` if it is next.
+  /// Skips spaces, then consumes `token` if it is next.
   bool take(std::string_view token) {
     skip_spaces();
     if (!rest_.starts_with(token)) return false;
@@ -33,7 +33,7 @@ class Literal {
     rest_.remove_prefix(end + 1);
     return text;
   }
-  /// A whole number as Python takes it: no sign, and no 0 before other digits.
+  /// A whole number in Python's syntax: no sign, and no 0 before other digits.
   std::optional<std::int64_t> integer() {
     skip_spaces();
     std::int64_t value = 0;

@@ -3,11 +3,11 @@
 namespace regard::cli {
 namespace {
 
-/// From the first element to past the last; a CLI tensor has no gaps at its end.
+/// From the first element to past the last; a tensor of the command has no gap at its end.
 std::int64_t bytes_of(const Tensor& tensor) {
   std::int64_t last = 0;
   for (int i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] == 0) return 1;  // memory of no bytes would count as absent
+    if (tensor.shape[i] == 0) return 1;  // zero bytes of memory would count as absent
     last += (tensor.shape[i] - 1) * tensor.strides[i];
   }
   return (last + 1) * info(element_of(tensor.dtype)).bytes;

@@ -1,4 +1,4 @@
-// The tensors of a call where its target reads them: on the CPU where they are, on a GPU copies.
+// The tensors of a call where its target reads them: on a CPU the tensors themselves, on a GPU copies.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class OnTarget {
   OnTarget(const Tensors&, const Plan&);
 
   const Arguments& arguments() const { return arguments_; }
-  /// Until the target has done everything.
+  /// Until the target has finished everything.
   void wait() const;
   /// Copies everything back.
   void fetch() const;

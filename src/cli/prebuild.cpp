@@ -1,5 +1,5 @@
-// regard prebuild: the kernels of profiles, a manifest or a record into the cache, before anyone asks for
-// them.
+// regard prebuild: puts the kernels of profiles, a manifest or a record into the cache before they are
+// needed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,17 +24,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What stands for the path of a manifest that the user has not written.
+/// Stands for the path of a manifest that the command generated itself.
 constexpr std::string_view no_manifest = "--target";
 
-/// Of a manifest: kernels by target, sorted by text, each once.
+/// The kernels of a manifest by target, sorted by text, each once.
 using ByTarget = std::map<std::string, std::vector<std::string>>;
 
 void warn(const std::string& sentence) {
   std::fprintf(stderr, "regard: %s\n", printable(sentence).c_str());
 }
 
-/// A string of TOML, whose escapes are those of JSON.
+/// A TOML string, whose escapes are those of JSON.
 std::string in_toml(const std::string& text) {
   try {
     return Json(text).dump();
@@ -43,7 +43,7 @@ std::string in_toml(const std::string& text) {
   }
 }
 
-/// The manifest that asks for a record, or for profiles, alone.
+/// The manifest for a record, or for profiles, alone.
 std::string manifest_of(const Request& request) {
   std::set<std::string> targets;
   for (const std::string& target : request.targets) targets.insert(in_toml(target));
@@ -56,7 +56,7 @@ std::string manifest_of(const Request& request) {
   return text;
 }
 
-/// "--target:4: the record ..." without the line of a manifest that the user has not written.
+/// "--target:4: the record ..." without the line number of a generated manifest.
 std::string without_line(const std::string& sentence) {
   constexpr std::string_view end = ": ";
   const std::size_t at = sentence.starts_with(no_manifest) ? sentence.find(end) : std::string::npos;
@@ -106,7 +106,7 @@ std::vector<std::string> kernels_to_prepare(const Request& request) {
   return kernels;
 }
 
-/// Kernels come from one place.
+/// Kernels come from exactly one source.
 void check_where_from(const Request& request) {
   const int places = !request.profiles.empty() + !request.manifest.empty() + !request.record.empty();
   if (places != 1)
@@ -118,7 +118,7 @@ void check_where_from(const Request& request) {
     fail_with("--target is not for --manifest, which names its targets; leave it out");
 }
 
-/// What makes a GPU kernel slower than its author meant; empty when nothing does.
+/// What makes a GPU kernel slower than its author intended; empty when nothing does.
 std::string flaws_of(const Json& row) {
   if (!row.contains("resources")) return "";
   const Json& used = row["resources"];
@@ -146,7 +146,7 @@ std::size_t jobs_of(const Request& request) {
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
-  const HeldSignals held;  // compilers and their folders go before the command does
+  const HeldSignals held;  // compilers and their folders are cleaned up before the command ends
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size(), "kernels");
   parallel_for(kernels.size(), jobs, [&](std::size_t i) {
@@ -157,7 +157,7 @@ std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size
   return rows;
 }
 
-/// A cache too small for all of them keeps the last ones only: says so of the others.
+/// A cache too small for all of them keeps only the last ones; marks the others.
 void mark_evicted(std::vector<Json>& rows) {
   std::set<std::string> kept;
   for (const Json& entry : json_of(regard::cache("list"))) {

@@ -32,7 +32,7 @@ Waiting::Waiting(std::string what, std::chrono::milliseconds first) : what_(std:
       std::unique_lock lock(mutex_);
       report(lock);
     });
-  } catch (const std::system_error&) {  // without a thread for it nothing is reported
+  } catch (const std::system_error&) {  // without a thread for it, nothing is reported
   }
 }
 

@@ -1,4 +1,4 @@
-// How far a long answer is, on standard error.
+// Progress of a long operation, on standard error.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace regard::cli {
 
-/// A line that a terminal overwrites; elsewhere a new one every ten seconds. Threads may share it.
+/// A line that is overwritten on a terminal; elsewhere a new one every ten seconds. Threads can share it.
 class Progress {
  public:
-  /// So many of `what` ("kernels").
+  /// `total` of `what` ("kernels").
   Progress(std::size_t total, std::string what);
   /// One more is done.
   void step();
@@ -29,8 +29,8 @@ class Progress {
   std::size_t total_, done_ = 0;
 };
 
-/// The same for one step of unknown length, once it has taken as long as `first`: what it is, and for how
-/// many seconds it has run.
+/// The same for one step of unknown length, once it has taken as long as `first`: what it is, and for how many
+/// seconds it has been running.
 class Waiting {
  public:
   explicit Waiting(std::string what, std::chrono::milliseconds first = std::chrono::seconds(3));

@@ -1,5 +1,5 @@
-// Random inputs that are the same on every machine: a hash of (seed, stream, index), so any element can be
-// had by itself.
+// Random inputs that are the same on every machine: a hash of (seed, stream, index), so that any element can
+// be computed on its own.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace regard::cli {
 
 class Random {
  public:
-  /// `stream` tells apart what is drawn with one seed, e.g. the roles of tensors.
+  /// `stream` separates what is drawn with one seed, e.g. the roles of tensors.
   Random(std::uint64_t seed, std::uint64_t stream) : key_(mix(mix(seed) + stream)) {}
 
   std::uint64_t bits(std::uint64_t index) const { return mix(key_ + index * 0x9e3779b97f4a7c15); }
@@ -18,7 +18,7 @@ class Random {
     return static_cast<std::int64_t>(bits(index) % (static_cast<std::uint64_t>(most) + 1));
   }
 
-  /// Mean 0, variance 1, close to normal: the sum of four 16-bit uniforms, a handful of instructions.
+  /// Mean 0, variance 1, close to normal: the sum of four 16-bit uniforms, only a few instructions.
   float normal(std::uint64_t index) const {
     const std::uint64_t b = bits(index);
     const auto sum = static_cast<float>((b & 0xffff) + (b >> 16 & 0xffff) + (b >> 32 & 0xffff) + (b >> 48));

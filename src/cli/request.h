@@ -1,4 +1,4 @@
-// What the command line says, parsed. Declared to CLI11 in command_line.cpp, read by the verbs.
+// The parsed command line. Declared to CLI11 in command_line.cpp, read by the verbs.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum ExitCode : int {
   exit_internal = 4,      ///< out of memory, or a defect of Regard
 };
 
-/// Where `regard list` finds kernels.
+/// Where `regard list` looks for kernels.
 inline constexpr std::string_view listed_tiers[] = {"built-in", "bundle", "cache", "compile"};
 
 struct Request {
@@ -39,13 +39,13 @@ struct Request {
   int repeat = 5;
 
   // bench
-  std::string problems;  ///< file with one problem a line, "-" for standard input
+  std::string problems;  ///< file with one problem per line, "-" for standard input
   std::vector<std::string> peers;
   std::string commit;
   int rounds = 7;
 
   // explain
-  bool all = false;  ///< every refused candidate by itself
+  bool all = false;  ///< list every refused candidate individually
 
   // list
   std::string profile, tier;
@@ -57,12 +57,12 @@ struct Request {
   // bundle
   std::vector<std::string> paths;    ///< its files
   std::vector<std::string> trusted;  ///< public keys
-  std::string key;                   ///< file of a private one
+  std::string key;                   ///< file of a private key
 
   // prebuild
   std::string manifest, record;
   std::vector<std::string> profiles;
-  std::size_t sample = 0;  ///< kernels of each target; 0: all
+  std::size_t sample = 0;  ///< kernels per target; 0: all
   bool strict = false;
 };
 

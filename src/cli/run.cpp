@@ -1,4 +1,4 @@
-// regard run: one problem, computed, checked, timed, and written back.
+// regard run: one problem, computed, checked, timed, and written to files.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -39,7 +39,7 @@ Json timing_of(const Job& job, int repeat, double first_ms) {
           {"gbps", static_cast<double>(job.tensors.bytes()) / middle / 1e6}};
 }
 
-/// All of some numbers; of many the first ones, the last one and how many there are.
+/// A list of numbers; of a long list, the first ones, the last one and how many there are.
 std::string numbers(const Json& list) {
   constexpr std::size_t many = 32, first = 16;
   const std::size_t shown = list.size() > many ? first : list.size();
@@ -69,7 +69,7 @@ std::string plan_text(const Json& plan) {
   return text;
 }
 
-/// A figure of the check; infinities come as text.
+/// A number of the check's report; infinities come as text.
 std::string figure(const Json& row, const char* key) {
   const Json& value = row.at(key);
   return value.is_number() ? fmt::format("{:.2g}", value.get<double>()) : value.get<std::string>();

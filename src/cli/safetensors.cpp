@@ -21,15 +21,15 @@ std::uint64_t read_length(std::span<const std::byte> file) {
   return value;
 }
 
-/// What a header says of one tensor.
+/// What a header says about one tensor.
 struct Entry {
   std::string name;
   std::optional<std::string> dtype;
   std::optional<std::vector<std::int64_t>> shape, offsets;
 };
 
-/// Reads a header value by value, so that one of any length takes time and memory in proportion. An object
-/// that names a key twice is refused, where a plain reader would keep the last.
+/// Reads a header value by value, so that time and memory are proportional to its length. An object with a
+/// duplicate key is refused, where an ordinary reader would keep the last one.
 class HeaderReader {
  public:
   std::vector<Entry> entries;
@@ -78,7 +78,7 @@ class HeaderReader {
     return {};
   }
 
-  /// One that is odd makes the list one that is missing.
+  /// One invalid number makes the whole list count as missing.
   void add_number(const JsonEvent& json) {
     const bool natural = json.kind == Kind::integer && json.integer >= 0;
     if (!natural || (*numbers_)->size() == most_dimensions) {
@@ -200,7 +200,7 @@ std::string safetensors_header(std::span<const NamedArray> arrays) {
     }
   });
   std::string text = header.take();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data starts aligned
   std::string length(length_bytes, '\0');
   for (std::size_t i = 0; i < length_bytes; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 255);
   return length + text;

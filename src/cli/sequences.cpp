@@ -16,9 +16,9 @@ namespace {
 
 using Lengths = std::vector<std::int64_t>;
 
-constexpr std::uint64_t physical_stream = 1000, logical_stream = 1001;  // beside the roles of tensors
+constexpr std::uint64_t physical_stream = 1000, logical_stream = 1001;  // distinct from the roles of tensors
 
-/// One side of the problem, in words that its messages need.
+/// One side of the problem, with the words that its messages need.
 struct Extent {
   std::string name;  ///< "q" or "k"
   std::int64_t b, longest, total;
@@ -37,10 +37,10 @@ void check_lengths(const Lengths& lengths, const Extent& extent) {
   }
 }
 
-/// More sequences than anyone has, and few enough to be drawn in a second.
+/// More sequences than any user has, and few enough to be drawn in a second.
 constexpr std::int64_t most_drawn = 1 << 24;
 
-/// Memory for b numbers is taken only where somebody gave as many, or where they are not too many to be
+/// Memory for b numbers is allocated only where the user gave as many, or where they are few enough to be
 /// drawn.
 void check_count(const Extent& extent, const GivenSide& given) {
   const std::size_t numbers = std::max(given.lengths.size(), given.offsets.size());
@@ -49,15 +49,15 @@ void check_count(const Extent& extent, const GivenSide& given) {
                         extent.b, most_drawn));
 }
 
-/// Random lengths in [0, longest]; the first is the longest, so that the problem's s is met.
+/// Random lengths in [0, longest]; the first is the longest, so that the problem's s is reached.
 Lengths draw_physical(const Extent& extent, std::uint64_t seed) {
   const Random random(seed, physical_stream);
   Lengths lengths(static_cast<std::size_t>(extent.b));
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = i == 0 ? extent.longest : random.whole(i, extent.longest);
   }
-  // A given total takes from or adds to the sequences in turn, the last first. What the draw alone would have
-  // given as the total changes nothing: a problem with its tq printed draws the same again.
+  // A given total takes from or adds to the sequences in turn, the last first. A total equal to that of the
+  // draw alone changes nothing: a problem with its tq printed draws the same again.
   if (extent.total == 0) return lengths;
   std::int64_t missing = extent.total - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   for (auto length = lengths.rbegin(); length != lengths.rend(); ++length) {
@@ -88,7 +88,7 @@ Side choose_side(const Extent& extent, const GivenSide& given, std::uint64_t see
     }
     check_lengths(given.lengths, extent);
   }
-  if (!extent.varlen && !extent.lengths) return side;  // b may be 10^9 where the rest is 0
+  if (!extent.varlen && !extent.lengths) return side;  // b can be 10^9 where the rest is 0
   check_count(extent, given);
   Lengths physical(static_cast<std::size_t>(extent.b), extent.longest);
   if (extent.varlen) {
@@ -160,7 +160,7 @@ double flops_of(const Problem& problem, const Sequences& sequences) {
   const bool dense = sequences.q.offsets.empty() && sequences.q.lengths.empty();
   if (dense) return problem.flops();
   const Fields fields = fields_of(problem);
-  std::map<std::pair<std::int64_t, std::int64_t>, double> count;  // sequences of each size
+  std::map<std::pair<std::int64_t, std::int64_t>, double> count;  // number of sequences of each size
   for (std::size_t i = 0; i < static_cast<std::size_t>(fields.b); ++i) {
     count[{rows_of(sequences.q, fields.sq, i), rows_of(sequences.k, fields.sk, i)}] += 1;
   }

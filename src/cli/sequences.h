@@ -20,7 +20,7 @@ struct Sequences {
   Side q, k;
 };
 
-/// What the user gives about one side; empty vectors where nothing is given.
+/// What the user gives about one side; vectors are empty where nothing is given.
 struct GivenSide {
   std::vector<std::int64_t> offsets;  ///< from a file
   std::vector<std::int64_t> lengths;  ///< from --lengths-q: logical with `lengths`, else physical
@@ -29,11 +29,12 @@ struct GivenSide {
 /// "5,0,17" as numbers.
 std::vector<std::int64_t> parse_lengths(const std::string& text, const std::string& option);
 
-/// Fills in what is not given. Drawn physical lengths lie in [0, s], the first is s, and they add up to tq or
-/// tk where the problem says that; q and k are drawn alike, so that equal sides stay equal (self-attention).
+/// Fills in what is not given. Drawn physical lengths are in [0, s], the first is s, and they add up to tq or
+/// tk where the problem specifies them; q and k are drawn in the same way, so that equal sides stay equal
+/// (self-attention).
 Sequences choose_sequences(const Problem&, const GivenSide& q, const GivenSide& k, std::uint64_t seed);
 
-/// The problem with tq and tk as the chosen offsets say.
+/// The problem with tq and tk from the chosen offsets.
 Problem with_sequences(const Problem&, const Sequences&);
 
 /// Operations over the logical lengths (visible pairs by the positional mask).

@@ -28,8 +28,8 @@ std::int64_t elements_of(const Tensor& tensor) {
   return count;
 }
 
-/// Calls each(offset of the row in elements, row-major index of its first element) for every row along the
-/// last dimension, which is contiguous.
+/// Calls each(offset of the row in elements, row-major index of its first element) for every row along the last
+/// dimension, which is contiguous.
 template <class Each>
 void for_each_row(const Tensor& tensor, const Each& each) {
   const std::int64_t columns = tensor.shape[tensor.rank - 1];
@@ -93,7 +93,7 @@ void fill_ranges(const Tensor& tensor, const Random& random, std::int64_t sk) {
   }
 }
 
-/// Three keys of four are visible.
+/// Three of four keys are visible.
 void fill_bits(const Tensor& tensor, const Random& random) {
   for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
     const std::uint64_t draw = random.bits(i);
@@ -134,8 +134,8 @@ const std::vector<std::int32_t>* sequence_numbers(regard_role role, const Sequen
   }
 }
 
-/// The shape as the file has it, where that is allowed: `ranges`, `bits` and `bias` may be broadcast over
-/// some dimensions, which are 1 then.
+/// The file's shape, where that is allowed: `ranges`, `bits` and `bias` can be broadcast over some dimensions,
+/// which are then 1.
 Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int64_t> shape) {
   const bool ranges = role == REGARD_RANGES && expected.rank == 3,
              scores = role == REGARD_BITS || role == REGARD_BIAS;
@@ -151,7 +151,7 @@ Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int6
   return expected;
 }
 
-/// How a file of another type can be taken all the same.
+/// How a file of another type can be used anyway.
 std::string_view advice_for(regard_role role, Element from, Element to) {
   if (is_float(from) != is_float(to)) return "";
   if (!is_float(to)) return "; --convert takes it if all values fit";

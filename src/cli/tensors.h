@@ -1,4 +1,4 @@
-// The memory of one call: every tensor that a problem uses, from a file or at random.
+// The memory of one call: every tensor that a problem uses, from a file or random.
 #pragma once
 
 #include <map>
@@ -13,9 +13,9 @@ namespace regard::cli {
 
 class Tensors {
  public:
-  /// Inputs come from `files` where they are given there, from `sequences`, or at random. Outputs, and the O
-  /// and LSE that a backward problem reads and a forward run is yet to write, are filled with NaN, so that an
-  /// element that a kernel forgets is seen.
+  /// Inputs come from `files` if they are there, from `sequences`, or at random. Outputs, and the O and LSE
+  /// that a backward problem reads and a forward run has yet to write, are filled with NaN, so that elements
+  /// that a kernel does not write are noticed.
   Tensors(const Problem&, const Sequences&, const std::map<regard_role, LoadedArray>& files, bool convert,
           std::uint64_t seed);
 
@@ -40,7 +40,7 @@ class Tensors {
   std::int64_t bytes_ = 0;
 };
 
-/// The results of a call, ready to be saved; with `convert` floats go out as float32.
+/// The results of a call, ready to be saved; with `convert`, floats are written as float32.
 std::vector<OutputArray> outputs_of(const Problem&, const Tensors&, bool convert);
 
 }  // namespace regard::cli

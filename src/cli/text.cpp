@@ -33,7 +33,7 @@ std::string table_of(const Json& list) {
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
     }
   }
-  // What names a row comes first, what explains it last.
+  // The columns that name a row come first, those that explain it last.
   const auto rank = [](const std::string& key) {
     return key == "name" ? 0 : key == "doc" || key == "why_not" ? 2 : 1;
   };

@@ -7,7 +7,7 @@
 
 namespace regard::cli {
 
-/// Columns as wide as their widest cell; the last one is not padded. The first row is the heading.
+/// Columns as wide as their widest cell; the last one is not padded. The first row is the header.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
 /// Any JSON: objects as "name  value" lines, lists of objects as tables.

@@ -1,5 +1,5 @@
-// One function and one file per verb. Each gives what goes to standard output and the exit code; a failure is
-// a regard::error.
+// One function and one file per verb. Each returns what to print to standard output and the exit code; a
+// failure is a regard::error.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ Answer info_verb(const Request&);
 Answer help_verb(const Request&);
 Answer completion_verb(const Request&);
 
-/// The verb that was asked for.
+/// Calls the requested verb.
 Answer dispatch(const Request&);
 
 }  // namespace regard::cli

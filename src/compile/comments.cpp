@@ -14,7 +14,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Of names and numbers; of a name also bytes of UTF-8.
+/// Part of a name or number; names can contain bytes of UTF-8.
 bool is_of_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
@@ -80,8 +80,8 @@ class Stripper {
     std::string_view words = line();
     while (!words.empty() && is_blank(words.front())) words.remove_prefix(1);
     if (words.empty() || words == "\\") {
-      // Of a macro's lines one that holds its continuation alone is not missed; but one that holds nothing
-      // ends the macro, which the line before must then do.
+      // In a macro, a line with only its continuation can be dropped; but an empty line ends the macro, which
+      // the previous line must then do.
       const bool ends_macro = words.empty();
       out_.resize(line_);
       if (!ends_macro || !out_.ends_with("\\\n")) return;
@@ -93,7 +93,7 @@ class Stripper {
     line_ = out_.size();
   }
 
-  /// Up to the end of the line, or of the one that it continues on.
+  /// Up to the end of the line, or of the line that it continues on.
   void skip_line_comment() {
     for (;; ++at_) {
       at_ = std::min(text_.find('\n', at_), text_.size());
@@ -103,7 +103,7 @@ class Stripper {
     }
   }
 
-  /// A comment stands for a blank, which is left where without it two words could become one.
+  /// A comment counts as a blank, which is kept where two words would otherwise join.
   void skip_block_comment() {
     const std::size_t end = text_.find("*/", at_ + 2);
     at_ = end == std::string_view::npos ? text_.size() : end + 2;
@@ -116,7 +116,7 @@ class Stripper {
     if (!is_one_of(closing, after) && !is_one_of(opening, before)) out_ += ' ';
   }
 
-  /// A string or a character; one that is not closed ends with its line.
+  /// A string or a character; an unterminated one ends with its line.
   void copy_literal(char quote) {
     copy(1);
     while (at_ < text_.size() && text_[at_] != '\n') {
@@ -126,7 +126,7 @@ class Stripper {
     }
   }
 
-  /// What stands before a quote without a blank: the front of a literal, or a number so far.
+  /// What precedes a quote without a blank: the prefix of a literal, or a number so far.
   std::string_view word_before() const {
     std::size_t start = at_;
     while (start > 0 && (is_of_word(text_[start - 1]) || text_[start - 1] == '\'')) --start;

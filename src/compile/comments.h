@@ -1,5 +1,5 @@
-// What a compiler does not read of a source: a kernel's identity is the hash of its text, and a sentence put
-// right must not make every kernel anew.
+// Removes what a compiler ignores in a source: a kernel's identity is the hash of its text, and a corrected
+// comment must not rebuild every kernel.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace regard {
 
-/// C++ text without comments, blanks at the ends of lines, and blank lines; the rest stays line by line. All
-/// that stands in a literal stays as it is.
+/// C++ text without comments, trailing blanks and blank lines; the remaining lines are unchanged, and so are
+/// literals.
 std::string without_comments(std::string_view text);
 
 }  // namespace regard

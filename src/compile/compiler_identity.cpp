@@ -14,15 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file of settings that a line of `-v` names; empty: none.
+/// The settings file that a line of `-v` names; empty: none.
 std::string_view settings_file(std::string_view line) {
-  for (const std::string_view words : {std::string_view("Configuration file: "),  // of clang
-                                       std::string_view("Reading specs from ")})  // of gcc
+  for (const std::string_view words : {std::string_view("Configuration file: "),  // clang's
+                                       std::string_view("Reading specs from ")})  // gcc's
     if (line.starts_with(words)) return line.substr(words.size());
   return "";
 }
 
-/// What the files of settings contain. One that cannot be read changes nothing, or fails the compiler too.
+/// The contents of the settings files. One that cannot be read has no effect, or makes the compiler fail as
+/// well.
 Result<std::string> settings_identity(std::string_view verbose_text) {
   constexpr std::uint64_t most = 1 << 20;
   std::string identity;
@@ -39,8 +40,8 @@ Result<std::string> settings_identity(std::string_view verbose_text) {
   return identity;
 }
 
-/// Whether what it said holds for as long as its file does. A wrapper such as ccache passes on what a
-/// compiler elsewhere says, and a file of settings may change.
+/// Whether the output stays valid as long as the compiler's file does. A wrapper such as ccache passes on what
+/// a compiler elsewhere says, and a settings file can change.
 bool speaks_for_itself(std::string_view verbose_text, const std::string& program) {
   constexpr std::string_view clang_folder = "InstalledDir: ", gcc_called_as = "COLLECT_GCC=";
   std::error_code error;

@@ -1,4 +1,4 @@
-// Which compiler a program is: what it says of itself, now or to an earlier process.
+// Which compiler a program is: what it reports about itself, now or to an earlier process.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace regard {
 
-/// What identifies a compiler in the text that `-v` prints; no paths, nothing of how it was called. Empty
-/// when that is not a compiler's text.
+/// What identifies a compiler in the text that `-v` prints; no paths, and nothing about how it was called.
+/// Empty when the text is not a compiler's.
 std::string compiler_identity(std::string_view verbose_text);
 
-/// The identity of a program, an absolute path, with files of settings that it reads and variables that
-/// choose its parts; `memory` may be null. An error says what `-v` did instead.
+/// The identity of a program, given by absolute path, including the settings files that it reads and the
+/// variables that choose its parts; `memory` can be null. An error says what `-v` did instead.
 Result<CompilerAnswer> identify_compiler(const std::string& program, CompilerMemory* memory);
 
 }  // namespace regard

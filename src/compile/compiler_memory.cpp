@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A script may call anything.
+/// A script could call anything.
 bool is_binary(const std::string& path) {
   char magic[4] = "";
   const Result<RegularFile> file = RegularFile::open(path, Links::followed);
@@ -42,7 +42,7 @@ Result<CompilerAnswer> recall_or_ask(CompilerMemory* memory, const std::string& 
     if (std::optional<std::string> identity = memory->recall(question)) return CompilerAnswer{*identity};
   }
   Result<CompilerAnswer> answer = ask();
-  // It may have been replaced while it was asked.
+  // It may have been replaced while it ran.
   if (answer && !state.empty() && answer->lasting && state_of_program(file) == state)
     memory->remember(question, answer->identity);
   return answer;

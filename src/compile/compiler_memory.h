@@ -1,4 +1,4 @@
-// What compilers said of themselves, kept between processes for as long as their files stay as they are.
+// What compilers reported about themselves, kept between processes as long as their files stay the same.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// `question` names a compiler, the state of its file, and what it was asked.
+/// `question` identifies a compiler, the state of its file, and what it was asked.
 class CompilerMemory {
  public:
   virtual ~CompilerMemory() = default;
@@ -19,11 +19,11 @@ class CompilerMemory {
 
 struct CompilerAnswer {
   std::string identity;
-  bool lasting = true;  ///< whether it holds for as long as the file does
+  bool lasting = true;  ///< whether it stays valid as long as the file does
 };
 
-/// What the compiler in the binary `file` answers, now or to an earlier process; `how` tells apart ways to
-/// ask. `memory` may be null.
+/// What the compiler in the binary `file` answers, now or to an earlier process; `how` distinguishes ways to
+/// ask. `memory` can be null.
 Result<CompilerAnswer> recall_or_ask(CompilerMemory* memory, const std::string& file, const std::string& how,
                                      const std::function<Result<CompilerAnswer>()>& ask);
 

@@ -45,7 +45,7 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
                   {.seconds = run.limit_seconds, .environment = {"TMPDIR=" + folder->path()}});
   if (!finished) return tl::unexpected(finished.error());
 
-  // A compiler may be anything, and so may be what it leaves.
+  // A compiler can be any program, and can leave anything.
   bool missing = false;
   const auto read = [&](const std::string& name) {
     return read_file(folder->path() + "/" + name, largest_binary_bytes, Links::refused, &missing);
@@ -58,7 +58,7 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
       how +=
           binary || missing ? ", but no output" : ", but its output is of no use: " + binary.error().message;
     const std::string here = folder->path();
-    // Nobody has to look into a source that lacked a disk or descriptors only.
+    // No one needs to look at a source whose compile only lacked disk space or descriptors.
     const bool scarce = says_scarce(finished->output);
     const Result<std::string> kept =
         scarce ? fail(ErrorKind::no_memory, "memory, files or disk ran out") : folder->keep(request.source);

@@ -1,4 +1,4 @@
-// A compiler that is a program: found, and run on one source in a folder of its own.
+// A compiler that is a program: found, and run on one source in its own folder.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct CompilerRun {
   std::vector<std::string> command;
   /// Names relative to the folder keep its random name out of the binary: same source, same bytes.
   std::string source, output;
-  std::string beside = {};  ///< another file that the compiler leaves, if any
+  std::string beside = {};  ///< another file that the compiler writes, if any
   double limit_seconds = compile_limit_seconds;
 };
 
@@ -24,7 +24,7 @@ struct CompilerOutput {
   std::string log, beside;
 };
 
-/// On failure the message holds the command, the exit code, the log and where the source was kept.
+/// On failure the message contains the command, the exit code, the log and where the source was kept.
 Result<CompilerOutput> run_compiler(const CompileRequest&, const CompilerRun&);
 
 }  // namespace regard

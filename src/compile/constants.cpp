@@ -19,7 +19,7 @@ constexpr std::string_view enumerations =
     "enum class Rope {" REGARD_ROPE(REGARD_ENUMERATOR) " };\n";
 #undef REGARD_ENUMERATOR
 
-// The C++ text of a constant's value and type.
+// A constant's value and type as C++ text.
 #define REGARD_CASE(name, word, doc) \
   case Enum::name:                   \
     return prefix + #name;
@@ -57,7 +57,7 @@ std::string_view type_text(std::int64_t) {
   return "long long";
 }
 
-// No kernel asks for all of them, and a compiler that fails shall speak of what failed alone.
+// No kernel uses all of them, and a failing compiler should report only what failed.
 template <class T>
 void add(std::string& text, std::string_view name, T value) {
   text += fmt::format("[[maybe_unused]] constexpr {} {} = {};\n", type_text(value), name, value_text(value));

@@ -1,5 +1,5 @@
-// The block of constants in front of every rendered kernel: enumerations, the key and the target's features,
-// all derived from the field lists.
+// The block of constants at the top of every rendered kernel: enumerations, the key and the target's
+// features, all derived from the field lists.
 #pragma once
 
 #include <string>

@@ -15,22 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What compilers, linkers and wrappers read of them would change a kernel, or write files.
+/// Variables read by compilers, linkers and wrappers that would change a kernel, or write files.
 constexpr std::string_view left_out[] = {"CCC_OVERRIDE_OPTIONS",
-                                         "CCC_ADD_ARGS",  // options of clang
+                                         "CCC_ADD_ARGS",  // options for clang
                                          "GCC_COMPARE_DEBUG",
                                          "DEPENDENCIES_OUTPUT",
                                          "SUNPRO_DEPENDENCIES",
                                          "CPATH",
                                          "C_INCLUDE_PATH",
-                                         "CPLUS_INCLUDE_PATH",  // kernels include nothing of theirs
+                                         "CPLUS_INCLUDE_PATH",  // kernels include nothing from there
                                          "GNUTARGET",
                                          "LDEMULATION",
-                                         "LD_RUN_PATH",  // options of ld
+                                         "LD_RUN_PATH",  // options for ld
                                          "NVCC_PREPEND_FLAGS",
                                          "NVCC_APPEND_FLAGS"};
 
-/// Where the parts of gcc, which are programs too, are looked for first.
+/// Where the parts of gcc, which are programs themselves, are looked for first.
 constexpr const char* in_identity[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX"};
 
 /// Where the linker looks for the C library before anywhere else.
@@ -45,7 +45,7 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-/// Many programs' settings put folders there; only one with a C library in it says anything of kernels.
+/// Many programs set folders there; only one with a C library in it affects kernels.
 std::string folders_with_a_c_library() {
   const std::string set = value_of(libraries);
   std::string found;

@@ -1,4 +1,4 @@
-// What a compiler gets of this process's environment: made here and nowhere else.
+// The part of this process's environment that a compiler gets: built here and nowhere else.
 #pragma once
 
 #include <string>
@@ -6,12 +6,11 @@
 
 namespace regard {
 
-/// The folders in which programs are looked for: those of PATH, from the root, or the usual ones where it is
-/// not set.
+/// The folders in which programs are looked for: absolute ones of PATH, or the usual ones where it is not set.
 std::string search_path();
 
-/// The variables of a program that is run: this process's, without those that would change what is compiled
-/// and not the compiler's identity; with PATH, messages in English, and `more` ("NAME=value").
+/// The environment of a program that is run: this process's variables, without those that would change what is
+/// compiled but not the compiler's identity; with PATH, messages in English, and `more` ("NAME=value").
 std::vector<std::string> child_environment(const std::vector<std::string>& more);
 
 /// What variables that choose a compiler's parts add to its identity; empty when none is set.

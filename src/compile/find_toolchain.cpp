@@ -26,7 +26,7 @@ Found find_host(const Settings& current, CompilerMemory* memory) {
   return find_host_compiler(current.cxx, search_path(), compile_limit_seconds, memory);
 }
 
-/// NVRTC; nvcc, which is slower, where there is none and the setting names none.
+/// NVRTC; or nvcc, which is slower, where there is no NVRTC and the setting names none.
 Found find_cuda(const Settings& current, CompilerMemory* memory) {
   const char* const set = variable("CUDA_HOME");
   const std::string cuda_home = set != nullptr ? set : "";
@@ -39,11 +39,12 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 
-/// Finding one runs or loads a compiler, which takes a while. That there was no room for it is not kept.
+/// Finding a toolchain runs or loads a compiler, which takes a while. A failure for lack of resources is not
+/// kept.
 struct Slot {
   std::timed_mutex mutex;
   std::optional<Found> found;
-  std::vector<Found> replaced;  // others may still compile with them
+  std::vector<Found> replaced;  // others may still be compiling with them
 
   Result<Toolchain*> get(Found (*find)(const Settings&, CompilerMemory*), CompilerMemory* memory) {
     const Result<Settings>& current = settings();

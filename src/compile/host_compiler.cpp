@@ -12,12 +12,11 @@
 namespace regard {
 namespace {
 
-// Added to every command, so part of the identity. Kernels call memory functions of the C library and no
-// more; the other libraries and start files, all at their default places, would take the linker longer than a
-// kernel.
+// Added to every command, so part of the identity. Kernels call only memory functions of the C library; the
+// other libraries and start files of a default link would take the linker longer than a kernel does.
 constexpr std::string_view shared_object[] = {"-shared", "-nostdlib", "-lc", "-x", "c++"};
 
-/// All that is added to a kernel's options.
+/// Everything that is added to a kernel's options.
 std::vector<std::string> added(std::span<const std::string_view> quick) {
   std::vector<std::string> options(quick.begin(), quick.end());
   options.insert(options.end(), std::begin(shared_object), std::end(shared_object));
@@ -26,7 +25,7 @@ std::vector<std::string> added(std::span<const std::string_view> quick) {
 
 class HostCompiler final : public Toolchain {
  public:
-  /// `state` is that of its file before it was asked what it is.
+  /// `state` is that of its file before it was asked for its identity.
   HostCompiler(std::string word, std::string path, std::string state, CompilerAnswer answer,
                double limit_seconds)
       : word_(std::move(word)),
@@ -50,7 +49,7 @@ class HostCompiler final : public Toolchain {
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log)};
   }
 
-  /// A wrapper's file tells nothing of the compiler that it calls.
+  /// A wrapper's file says nothing about the compiler that it calls.
   Status as_identified(Look look) const override {
     if (state_of_program(path_) != state_ || environment_identity() != environment_) return was_replaced();
     if (answer_.lasting || look == Look::quick) return {};

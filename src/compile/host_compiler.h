@@ -12,18 +12,18 @@
 
 namespace regard {
 
-/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes
-/// a shared object of one source.
+/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes a
+/// shared object of one source.
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
                                               std::span<const std::string_view> quick,
                                               const std::string& source, const std::string& output);
 
-/// What is searched, one after the other: `setting` (REGARD_CXX), or else the usual names.
+/// The names to search for, in order: `setting` (REGARD_CXX), or else the usual ones.
 std::vector<std::string> host_compiler_words(const std::string& setting);
 
 /// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that
-/// runs. A compile that takes longer than `limit_seconds` is killed. `memory` may be null.
+/// runs. A compile that takes longer than `limit_seconds` is killed. `memory` can be null.
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
                                                       double limit_seconds = compile_limit_seconds,
                                                       CompilerMemory* memory = nullptr);

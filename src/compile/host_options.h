@@ -1,5 +1,5 @@
-// Options that every CPU kernel is compiled with, in canonical order; a target adds its own behind them, and
-// quick options (compile/quick_options.h) what a compiler is to leave out.
+// Options that every CPU kernel is compiled with, in canonical order; a target's own options follow, then
+// quick options (compile/quick_options.h), which switch off parts of a compiler.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-// Kernels link with no C++ runtime, which code for exceptions would ask for.
+// Kernels link with no C++ runtime, which exception-handling code would need.
 inline constexpr std::array<std::string_view, 7> host_options = {
     "-std=c++20",         "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions",
     "-fvisibility=hidden"};

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t bytes_per_compile = 300'000'000;  // measured 50 MB with g++, 107 MB with clang++
 
-/// Fresh in a forked child, where compiles of the parent's other threads do not go on.
+/// New in a forked child, where compiles of the parent's other threads do not continue.
 struct Gate {
   const int jobs =
       compile_jobs(settings() ? settings()->compile_jobs : 0, usable_cores(), available_memory());
@@ -37,11 +37,12 @@ ForkLocal<Gate>& process_gate = *new ForkLocal<Gate>;
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_wait{5}, longest_wait{40};
 
-/// Where this user's processes meet: a folder that only he can write to, so that nobody else takes a place.
+/// Where this user's processes coordinate: a folder that only the user can write to, so that no one else takes
+/// a slot.
 std::optional<cache::Directory> meeting_folder() {
   const Result<Settings>& current = settings();
   std::vector<std::string> folders;
-  // It is there and ours, or it is what `sudo` left there of another user.
+  // It exists and is ours; it may also be another user's, left by `sudo`.
   if (const char* runtime = variable("XDG_RUNTIME_DIR");
       runtime != nullptr && *runtime == '/' && cache::Directory::open(runtime))
     folders.push_back(runtime + std::string("/regard"));
@@ -54,7 +55,7 @@ std::optional<cache::Directory> meeting_folder() {
   return std::nullopt;
 }
 
-/// Machines may share the folder, in a home for instance, but not their cores.
+/// Machines can share the folder, in a home for instance, but not their cores.
 std::string this_machine() {
   char name[256] = "";
   const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", sizeof name, Links::followed);
@@ -63,7 +64,8 @@ std::string this_machine() {
   return name;
 }
 
-/// A place is the lock of a key that no entry has: what is left of a killed process is litter of the cache.
+/// A slot is the lock of a key that no entry has: what a killed process leaves is cleaned up with the cache's
+/// other leftovers.
 std::string place_name(const std::string& machine, int number) {
   return sha256(fmt::format("place {} among the compiles of {}", number, machine)).hex() +
          std::string(cache::lock_suffix);
@@ -95,7 +97,7 @@ CompileSlot::CompileSlot(double seconds) {
       const bool taken = !shared_->held() && !shared_->holder().empty();
       if (!taken) return;  // it is ours, or there are no locks here
     }
-    // Those who hold a place for longer than a compile may take have been stopped.
+    // A process that holds a slot for longer than a compile can take has been stopped.
     if (waited() > seconds || interrupted()) return;
     if (!told && waited() > 1) {
       told = true;

@@ -1,4 +1,4 @@
-// A compiled kernel as an entry of a cache or a bundle: what it is known by, and how it is made.
+// A compiled kernel as an entry of a cache or a bundle: its identity, and how it is made.
 #pragma once
 
 #include <optional>
@@ -16,19 +16,19 @@
 
 namespace regard {
 
-/// What it is compiled from, whatever the compiler: binaries of one source take the same arguments and
-/// compute the same.
+/// What it is compiled from, independent of the compiler: binaries of one source take the same arguments and
+/// compute the same results.
 Digest source_of(const KernelKey&, const Rendered&);
 
-/// What a compiler of that identity makes of it.
+/// Its identity when compiled by a compiler with that identity.
 Digest identity_of(const KernelKey&, const Rendered&, std::string_view compiler);
 
-/// What a manifest says of a kernel wherever and whenever it is compiled: no times. Of a GPU's kernel with
-/// what its compiler reported.
+/// The part of a kernel's manifest that is the same wherever and whenever it is compiled: no times. For a GPU
+/// kernel, it includes what its compiler reported.
 std::string lasting_manifest(const KernelKey&, const Rendered&, std::string_view compiler,
                              const std::optional<Resources>&);
 
-/// Compiles it. An error, too, where it asks for more registers or shared memory than its target has.
+/// Compiles it. Also fails where the kernel needs more registers or shared memory than its target has.
 Result<CacheEntry> compile_entry(const KernelKey&, const Target&, const Rendered&, Toolchain&);
 
 }  // namespace regard

@@ -11,14 +11,14 @@ namespace {
 using Kind = JsonEvent::Kind;
 using Number = std::pair<std::string_view, std::int64_t Resources::*>;
 
-/// Both kinds of spilled bytes stand there as one.
+/// Both kinds of spilled bytes are one number there.
 constexpr Number numbers[] = {
     {"barriers", &Resources::barriers},         {"registers", &Resources::registers},
     {"shared_bytes", &Resources::shared_bytes}, {"spill_bytes", &Resources::spill_store_bytes},
     {"stack_bytes", &Resources::stack_bytes},   {"wgmma", &Resources::wgmma}};
 constexpr std::string_view warnings = "warnings";
 
-/// Reads the members of the object "resources". They count where readers find all that they look for.
+/// Reads the members of the object "resources". They are used only if all that readers look for are there.
 class ResourcesReader {
  public:
   void begin() { *this = {}; }

@@ -1,4 +1,4 @@
-// What a cache entry's manifest says, as kernel_entry.cpp wrote it; whatever is odd there reads as empty.
+// The contents of a cache entry's manifest, as kernel_entry.cpp wrote it; anything unexpected reads as empty.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// As they stand in a manifest: JSON.
+/// As they are written in a manifest: JSON.
 std::string resources_json(const Resources&);
 
 struct Manifest {

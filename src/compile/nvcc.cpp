@@ -13,12 +13,12 @@
 namespace regard {
 namespace {
 
-// Added to every command: machine code, ptxas's report, and the PTX left beside it.
+// Added to every command: machine code, ptxas's report, and the PTX kept next to it.
 constexpr std::string_view always[] = {"-cubin", "--ptxas-options=--verbose", "--keep"};
 
 class Nvcc final : public Toolchain {
  public:
-  /// `state` is that of its file before it was asked what it is.
+  /// `state` is that of its file before it was asked for its identity.
   Nvcc(std::string path, std::string state, const std::string& version)
       : path_(std::move(path)),
         state_(std::move(state)),

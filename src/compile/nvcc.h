@@ -10,11 +10,11 @@
 
 namespace regard {
 
-/// In CUDA_HOME (`cuda_home`, may be empty), then on `path`. `memory` may be null.
+/// In CUDA_HOME (`cuda_home`, can be empty), then on `path`. `memory` can be null.
 Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const std::string& path,
                                              CompilerMemory* memory = nullptr);
 
-/// What names a build of nvcc in the output of `nvcc --version`: "nvcc release 13.0, V13.0.88; Build ...".
+/// What identifies a build of nvcc in the output of `nvcc --version`: "nvcc release 13.0, V13.0.88; Build ...".
 std::string nvcc_identity(std::string_view version);
 
 }  // namespace regard

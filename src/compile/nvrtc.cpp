@@ -14,7 +14,7 @@
 namespace regard {
 namespace {
 
-/// Always added: ptxas tells what the kernel takes (compile/resources.h).
+/// Always added: ptxas reports the resources that the kernel takes (compile/resources.h).
 constexpr const char* verbose = "--ptxas-options=--verbose";
 
 /// One compile; destroyed with its scope. It ends early once `stop` is true.
@@ -41,7 +41,7 @@ class Program {
     wait_for_nvrtc_at_exit();
     return result_ == 0;
   }
-  /// Why it was not compiled, when that says nothing of the source.
+  /// Why it was not compiled, when the reason is not in the source.
   const char* refusal() const { return use_.refusal(); }
   bool was_interrupted() const { return stop_ && result_ != 0; }
   std::string error() const { return nvrtc_.nvrtcGetErrorString(result_); }
@@ -56,8 +56,8 @@ class Program {
   }
 
  private:
-  /// NVRTC asks this now and then while it compiles. It also makes objects meanwhile that it goes on using,
-  /// so the end has to be waited for anew.
+  /// NVRTC calls this now and then while it compiles. Meanwhile it also creates objects that it keeps using, so
+  /// the exit handler must be registered again.
   static int should_stop(void* self, void*) {
     wait_for_nvrtc_at_exit();
     const auto& program = *static_cast<const Program*>(self);
@@ -70,7 +70,7 @@ class Program {
       return "";
     std::string copied(size, '\0');
     if (copy(program_, copied.data()) != 0) return "";
-    copied.resize(copied.find('\0'));  // its size counts the end mark
+    copied.resize(copied.find('\0'));  // its size includes the terminating zero
     return copied;
   }
 
@@ -144,7 +144,7 @@ std::string nvrtc_identity(std::string_view ptx) {
 
 namespace {
 
-/// What it says of itself when it compiles an empty kernel.
+/// What it reports about itself when it compiles an empty kernel.
 Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options,
                                     const std::atomic<bool>& stop) {
   Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu", stop);
@@ -164,10 +164,10 @@ Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const
 
 }  // namespace
 
-// It takes 0.1 s to compile an empty kernel, much longer than to load a real one from the cache.
+// Compiling an empty kernel takes 0.1 s, much longer than loading a real one from the cache.
 Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, CompilerMemory* memory) {
-  // NVRTC keeps what it compiled where there is a driver, and then says nothing of registers and spills.
-  // Older versions keep nothing and do not know the option.
+  // Where there is a driver, NVRTC caches what it compiled, and then reports no registers and spills. Older
+  // versions cache nothing and do not know the option.
   static constexpr const char* options[] = {verbose, "--no-cache"};
   const auto identify = [&](std::span<const char* const> with) {
     return recall_or_ask(

@@ -1,5 +1,5 @@
-// NVRTC as a toolchain: machine code for CUDA targets, compiled in this process. No driver, no toolkit, no
-// header.
+// NVRTC as a toolchain: machine code for CUDA targets, compiled in this process. Needs no driver, toolkit or
+// headers.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace regard {
 
-/// The identity holds NVRTC's build, read from what it compiles, now or in an earlier process; `memory` may
+/// The identity contains NVRTC's build, read from what it compiles, now or in an earlier process; `memory` can
 /// be null.
 Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary&, CompilerMemory* memory = nullptr);
 
-/// What names a build of NVRTC in the PTX that it writes: "release 13.0, V13.0.88; CL-36424714".
+/// What identifies a build of NVRTC in the PTX that it writes: "release 13.0, V13.0.88; CL-36424714".
 std::string nvrtc_identity(std::string_view ptx);
 
 }  // namespace regard

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The newest version first; what has another number may have other functions.
+/// The newest version first; a library with another number may have other functions.
 constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 
 constinit std::atomic<const std::vector<std::string>*> of_python{nullptr};
@@ -31,7 +31,7 @@ std::string last_error() {
   return text != nullptr ? printable(text) : "unknown error";
 }
 
-/// It stays open for ever.
+/// It stays open forever.
 Result<void*> open_library(const std::string& path) {
   const bool is_searched = path.find('/') == std::string::npos;
   if (const Status file = is_searched ? Status() : check_shared_object(path); !file) {
@@ -43,8 +43,8 @@ Result<void*> open_library(const std::string& path) {
   return fail(says_scarce(why) ? ErrorKind::no_memory : ErrorKind::no_kernel, std::move(why));
 }
 
-/// NVRTC opens its builtins by a bare name, which the loader does not find outside its own folders. An open
-/// library of that name is found.
+/// NVRTC opens its builtins by name only, which the loader does not find outside its own folders. A library of
+/// that name that is already open is found.
 Status open_builtins(const fs::path& folder) {
   for (const std::string& name : names_in(folder.string())) {
     if (!name.starts_with("libnvrtc-builtins.so")) continue;
@@ -67,7 +67,7 @@ Result<NvrtcLibrary> open(const std::string& path) {
       return tl::unexpected(builtins.error());
     }
   }
-  wait_for_nvrtc_at_exit();  // for the loader, which is at work until NVRTC makes its first objects
+  wait_for_nvrtc_at_exit();  // for the loader, which runs before NVRTC creates its first objects
   const Result<void*> opened = open_library(path);
   if (!opened) return tl::unexpected(opened.error());
   wait_for_nvrtc_at_exit();
@@ -85,7 +85,7 @@ Result<NvrtcLibrary> open(const std::string& path) {
   return library;
 }
 
-/// The files of a place that could be NVRTC.
+/// The files at a location that could be NVRTC.
 std::vector<std::string> files_of(const NvrtcPlace& place) {
   std::vector<std::string> files;
   std::error_code ignored;

@@ -9,10 +9,10 @@
 
 namespace regard {
 
-/// NVRTC's handle; its type is the library's own business.
+/// NVRTC's handle; its type is internal to the library.
 using NvrtcProgram = void*;
 
-// X(result, name, parameters): the functions as NVRTC's reference declares them.
+// X(result, name, parameters): the functions as declared in NVRTC's reference.
 #define REGARD_NVRTC_FUNCTIONS(X)                                                                \
   X(int, nvrtcVersion, (int* major, int* minor))                                                 \
   X(const char*, nvrtcGetErrorString, (int result))                                              \
@@ -29,30 +29,30 @@ using NvrtcProgram = void*;
   X(int, nvrtcGetProgramLog, (NvrtcProgram, char*))
 
 struct NvrtcLibrary {
-  std::string path;  ///< where it lies
+  std::string path;  ///< its location
 #define REGARD_MEMBER(result, name, parameters) result(*name) parameters = nullptr;
   REGARD_NVRTC_FUNCTIONS(REGARD_MEMBER)
 #undef REGARD_MEMBER
-  /// Older versions have none. It stops a compile in which `stop` gives 1.
+  /// Missing in older versions. It stops a compile in which `stop` returns 1.
   int (*nvrtcSetFlowCallback)(NvrtcProgram, int (*stop)(void* self, void*), void* self) = nullptr;
 };
 
-/// Where NVRTC is looked for, most wanted first. A place is a file, or a folder that may have one.
+/// Where NVRTC is looked for, preferred ones first. A location is a file, or a folder that may contain one.
 struct NvrtcPlace {
   std::string what;  ///< for messages: "REGARD_NVRTC", "the Python package nvidia-cuda-nvrtc", ...
   std::string path;  ///< empty: the system's loader decides
 };
 
-/// `setting` alone when it is not empty; else the wheel nvidia-cuda-nvrtc in any of `packages` (folders like
-/// site-packages), CUDA_HOME (`cuda_home`, may be empty), and the system's loader.
+/// Only `setting` when it is not empty; else the wheel nvidia-cuda-nvrtc in any of `packages` (folders like
+/// site-packages), CUDA_HOME (`cuda_home`, can be empty), and the system's loader.
 std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
                                      const std::string& cuda_home);
 
-/// Says where the Python that runs in this process has its packages; the first call counts.
+/// Sets where the Python that runs in this process has its packages; only the first call counts.
 void name_package_folders(std::vector<std::string> folders);
 
-/// Folders of Python packages that belong to this process: those of its Python, and the one this library is
-/// installed in as a package.
+/// Folders of Python packages that belong to this process: those of its Python, and the one that this library
+/// is installed in as a package.
 std::vector<std::string> package_folders();
 
 /// The first that opens. It stays open for the life of the process. The error lists what was searched.

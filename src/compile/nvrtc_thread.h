@@ -1,6 +1,6 @@
-// NVRTC runs in a thread of its own, while the thread of the call asks whether the call is to end. The host
-// program may answer only once it has a lock of its own, such as Python's; whoever has that lock may be
-// forking, and a fork waits for all threads inside NVRTC.
+// Runs NVRTC in a separate thread, while the calling thread checks whether the call should end. The host
+// program may answer only once it holds a lock, such as Python's; whatever holds that lock may be forking,
+// and a fork waits for all threads inside NVRTC.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,14 +18,14 @@
 
 namespace regard {
 
-/// What `work(stop)` gives; `stop` becomes true when the call is to end.
+/// The result of `work(stop)`; `stop` becomes true when the call should end.
 template <class Work, class Answer = std::invoke_result_t<const Work&, const std::atomic<bool>&>>
 Answer in_nvrtc_thread(const Work& work) {
   std::atomic<bool> stop{false};
   std::packaged_task<Answer()> task([&] { return work(stop); });
   std::future<Answer> answer = task.get_future();
   const auto forked = [before = fork_count()] { return fork_count() != before; };
-  std::jthread thread;  // joined also where the host program's function throws
+  std::jthread thread;  // joined even if the host program's function throws
   try {
     thread = std::jthread(std::move(task));
   } catch (const std::system_error& error) {
@@ -34,7 +34,7 @@ Answer in_nvrtc_thread(const Work& work) {
   do {
     if (interrupted()) stop = true;
   } while (!forked() && answer.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready);
-  if (forked()) {  // by a signal's handler in this thread, and its child does not have the other one
+  if (forked()) {  // by a signal handler in this thread, whose child does not have the other thread
     thread.detach();
     return fail(ErrorKind::no_kernel,
                 "this process was forked while NVRTC compiled; compile the kernel again");

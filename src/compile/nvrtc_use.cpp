@@ -12,12 +12,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Several times what the longest compile takes. Nobody waits for ever for a compile that hangs.
+/// Several times what the longest compile takes. A hanging compile must not block forever.
 constexpr auto longest_wait = 10s;
 
 constinit std::atomic<int> users{0}, forks{0};
 constinit std::atomic<bool> ending{false}, lost{false};
-constinit thread_local int own_uses = 0;  // a signal's handler may fork or end the process inside NVRTC
+constinit thread_local int own_uses = 0;  // a signal handler may fork or end the process inside NVRTC
 
 void wait_for_other_users() {
   const auto deadline = std::chrono::steady_clock::now() + longest_wait;

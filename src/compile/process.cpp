@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a program says: all of it, or its beginning and its end.
+/// A program's output: all of it, or its beginning and its end.
 class Transcript {
  public:
   void add(std::string_view text) {
@@ -53,8 +53,8 @@ class Transcript {
   std::size_t left_out_ = 0;
 };
 
-// Reads what is there, but no more than a pipe holds: its writer may keep up for ever. False at the end of
-// the stream.
+// Reads what is available, but no more than a pipe holds, as its writer may keep up forever. False at the end
+// of the stream.
 bool drain(int file, Transcript& transcript) {
   char buffer[8192];
   for (int reads = 0; reads < (1 << 20) / static_cast<int>(sizeof buffer); ++reads) {
@@ -68,7 +68,7 @@ bool drain(int file, Transcript& transcript) {
   return true;
 }
 
-/// More processes, files or memory would mend some errors: the next try may succeed.
+/// Some errors only lack processes, files or memory: the next try may succeed.
 tl::unexpected<Error> cannot_run(const std::string& program, int error) {
   return fail(kind_of(error, ErrorKind::no_kernel),
               fmt::format("cannot run {}: {}", in_quotes(program), std::strerror(error)));
@@ -76,7 +76,7 @@ tl::unexpected<Error> cannot_run(const std::string& program, int error) {
 
 enum class State { running, ended, lost };
 
-/// A started program. It does not outlive this object, also when memory runs out while it is listened to.
+/// A started program. It does not outlive this object, even when memory runs out while its output is read.
 class Child {
  public:
   explicit Child(pid_t process) : process_(process) {}
@@ -96,7 +96,7 @@ class Child {
     return state_;
   }
   int status() const { return status_; }
-  /// With its own children.
+  /// Including its own children.
   void kill_all() const { kill(-process_, SIGKILL); }
 
  private:
@@ -117,7 +117,7 @@ void describe(State state, int status, bool killed, double limit, Finished& fini
   if (killed) {
     finished.how = fmt::format("killed after {} s", limit);
   } else if (state == State::lost) {
-    // The host program ignores SIGCHLD or waits for all children itself: what was produced has to tell.
+    // The host program ignores SIGCHLD or waits for all children itself: only the output file shows success.
     finished.how = "exit code unknown";
     finished.succeeded = true;
   } else if (WIFEXITED(status)) {
@@ -150,8 +150,8 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   Child child(process);
   theirs = Descriptor();
 
-  // The end of the stream normally tells that the program ended. A child of it that lives on (a compile
-  // server) may hold the stream open, so the program itself is looked at too.
+  // The end of the stream normally means that the program ended. A child of it that lives on (a compile
+  // server) can hold the stream open, so the program itself is checked as well.
   Transcript transcript;
   bool open = true, killed = false;
   while (child.look() == State::running) {
@@ -177,13 +177,13 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
 
 namespace {
 
-/// What cannot be printed is left to the shell, which reads $'...' as C does.
+/// Unprintable characters are escaped for the shell, which reads $'...' as C does.
 std::string shell_word(const std::string& word) {
   const bool shown = printable(word) == word;
   std::string inside;
   for (const char c : word) {
     if (shown && c == '\'') {
-      inside += "'\\'";  // outside of the quotes
+      inside += "'\\'";  // outside the quotes
     } else if (!shown && (c == '\'' || c == '\\')) {
       inside += '\\';
     }

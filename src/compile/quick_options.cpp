@@ -4,8 +4,8 @@ namespace regard {
 namespace {
 
 // A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_OPTIMIZE get -O2
-// and bit-ccp again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10,
-// the first with C++20.
+// and bit-ccp again. With -O1 alone there would be no fused multiply-adds. All are known to every version
+// since 10, the first with C++20.
 constexpr std::string_view for_gcc[] = {"-O1",
                                         "-fexpensive-optimizations",
                                         "-fno-aggressive-loop-optimizations",
@@ -27,7 +27,7 @@ constexpr std::string_view for_gcc[] = {"-O1",
                                         "-fno-tree-slp-vectorize",
                                         "-fno-tree-tail-merge"};
 
-// A fifth to a third; kernels are 1 % slower, generic ones 5 to 15 %.
+// A fifth to a third of the time; kernels are 1 % slower, generic ones 5 to 15 %.
 constexpr std::string_view for_clang[] = {"-O1"};
 
 }  // namespace

@@ -18,12 +18,12 @@
 namespace regard {
 namespace {
 
-/// Portable kernels include what they take from their machine (instructions, layouts of fragments) from a
-/// folder of this name, which stands for that of the target's kind: kernels/cuda.
+/// Portable kernels include what depends on the machine (instructions, layouts of fragments) from a folder of
+/// this name, which stands for that of the target's kind: kernels/cuda.
 constexpr std::string_view machine_folder = "kernels/machine/";
 
-/// Appends a file without its comments, and with its `#include "..."` lines replaced by the files they name,
-/// each once.
+/// Appends a file without its comments, and with its `#include "..."` lines replaced by the files that they
+/// name, each once.
 Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
                    std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
@@ -53,7 +53,7 @@ Status inline_file(std::string_view path, std::string_view machine, ReadFile* re
 }  // namespace
 
 std::string symbol_of(const KernelKey& key) {
-  constexpr std::size_t most = 120;  // a file has the name too
+  constexpr std::size_t most = 120;  // files get this name as well
   const std::string text = print(key);
   std::string words = key.algorithm.kernel + text.substr(text.find('|') + 1);
   words.resize(std::min(most, words.size()));
@@ -85,8 +85,8 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
                : fmt::format("// nvcc {0} -cubin -o {1}.cubin {1}.cu\n", options, rendered.symbol);
   source += fmt::format("// {}\n", print(key));
   source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
-  // Kernels that are linked into one library define the same functions for different keys: each gets a
-  // namespace of its own, else the linker would keep one definition for all.
+  // Kernels that are linked into one library define the same functions for different keys: each gets its own
+  // namespace, as the linker would otherwise keep one definition for all.
   source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
@@ -94,7 +94,7 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
       fmt::format("kernels/{}/{}.{}", kernel.folder(), kernel.stem(), cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, word((*target)->kind), read, done, source); !status)
     return tl::unexpected(status.error());
-  // A kernel of another version's folder would read the library's arguments where they are not.
+  // A kernel from another version's folder would read the library's arguments at the wrong offsets.
   source += fmt::format(
       "static_assert(sizeof(regard::Arguments) == {},\n"
       "              \"kernels/arguments.h in REGARD_DATA_DIR is not that of the library\");\n",

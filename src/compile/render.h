@@ -1,6 +1,6 @@
 // KernelKey -> one self-contained source: the command that compiles it by hand, the key as constants, then
-// the algorithm with our own headers put in place. What is compiled is exactly this text, so its hash is the
-// identity; it has no comment but the command and the key, so that no sentence changes it.
+// the algorithm with our own headers inlined. Exactly this text is compiled, so its hash is the identity; its
+// only comments are the command and the key, so that editing comments does not change it.
 #pragma once
 
 #include <span>
@@ -16,13 +16,13 @@ namespace regard {
 struct Rendered {
   std::string source;
   std::vector<std::string> options;  ///< compiler options of the target, canonical order
-  std::string symbol;                ///< the entry, by which profilers know the kernel (symbol_of)
+  std::string symbol;                ///< the entry point, by which profilers know the kernel (symbol_of)
 };
 
 Result<Rendered> render(const KernelKey&);
-/// Gives a file by its path, as data_file does (base/embedded.h).
+/// Returns a file by its path, as data_file does (base/embedded.h).
 using ReadFile = Result<std::string>(std::string_view path);
-/// The same of a kernel that no recipe names.
+/// The same for a kernel that no recipe names.
 Result<Rendered> render(const KernelKey&, const Kernel&, ReadFile*);
 
 /// The entry point's name, without rendering: kernel, signature, and 16 hex digits of the hash of the key's

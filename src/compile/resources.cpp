@@ -12,7 +12,8 @@
 namespace regard {
 namespace {
 
-/// The number right before `words` in a line like "0 bytes stack frame, 8 bytes spill stores"; 0 without.
+/// The number right before `words` in a line like "0 bytes stack frame, 8 bytes spill stores"; 0 if there is
+/// none.
 std::int64_t number_before(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
   if (at == std::string_view::npos) return 0;
@@ -23,7 +24,7 @@ std::int64_t number_before(std::string_view line, std::string_view words) {
   return value;
 }
 
-/// "Used 10 registers, used 1 barriers, 2048 bytes smem": here the number stands behind the verb.
+/// "Used 10 registers, used 1 barriers, 2048 bytes smem": here the number follows the verb.
 std::int64_t number_after(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
   if (at == std::string_view::npos) return 0;
@@ -48,7 +49,7 @@ Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
   for (const std::string_view line : split(log, "\n")) {
     if (line.find("Compiling entry function") != std::string_view::npos) ++kernels;
     if (line.find("bytes stack frame") != std::string_view::npos) {
-      // Functions that are not inlined have lines of their own: the worst counts.
+      // Functions that are not inlined have their own lines: the worst one counts.
       resources.stack_bytes = std::max(resources.stack_bytes, number_before(line, " bytes stack frame"));
       resources.spill_store_bytes += number_before(line, " bytes spill stores");
       resources.spill_load_bytes += number_before(line, " bytes spill loads");
@@ -84,7 +85,8 @@ void warn_of_missing_instructions(Resources& used, const KernelKey& key) {
 }
 
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {
-  constexpr std::int64_t registers_at_once = 8;  // a warp is given registers in steps of so many a thread
+  constexpr std::int64_t registers_at_once = 8;  // registers are allocated to a warp in multiples of this per
+                                                 // thread
   const std::int64_t threads = key.algorithm.warps * target.wave,
                      registers = threads * round_up(used.registers, registers_at_once),
                      dynamic = dynamic_shared_bytes(key), shared = used.shared_bytes + dynamic;

@@ -1,4 +1,4 @@
-// What a compiled GPU kernel takes of the machine, as ptxas reports it.
+// The hardware resources that a compiled GPU kernel takes, as ptxas reports them.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ struct Resources {
   std::int64_t spill_load_bytes = 0;   ///< and read back from there
   std::int64_t shared_bytes = 0;       ///< static shared memory per block
   std::int64_t barriers = 0;           ///< named barriers per block
-  std::int64_t wgmma = 0;              ///< matrix products of warpgroups in its text
-  /// What ptxas says about speed that it gave away: wgmma instructions in series (C7510 to C7519); and what
-  /// the kernel was written for and does not use.
+  std::int64_t wgmma = 0;              ///< wgmma instructions in its text
+  /// What ptxas reports about lost speed: serialized wgmma instructions (C7510 to C7519); and what the kernel
+  /// was written for but does not use.
   std::vector<std::string> performance_warnings;
 
   bool spills() const { return spill_store_bytes > 0 || spill_load_bytes > 0; }
 };
 
-/// Reads the log of `ptxas --verbose`; `ptx` is what it was given. An error when the log reports on no
-/// kernel, or on more than one.
+/// Parses the log of `ptxas --verbose`; `ptx` is its input. An error when the log reports on no kernel, or on
+/// more than one.
 Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx = {});
 
-/// Adds a warning where the kernel is made of instructions that its machine code has none of.
+/// Adds a warning where the machine code lacks instructions that the kernel is built on.
 void warn_of_missing_instructions(Resources&, const KernelKey&);
 
-/// An error when a block of the kernel asks for more registers or shared memory than the target has, so that
-/// it could never be launched.
+/// An error when a block of the kernel needs more registers or shared memory than the target has, so that it
+/// could never be launched.
 Status fits(const Resources&, const KernelKey&, const Target&);
 
 }  // namespace regard

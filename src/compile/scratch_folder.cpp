@@ -23,7 +23,7 @@
 namespace regard {
 namespace {
 
-/// Not a link, and nobody else's.
+/// Not a link, and not another user's.
 bool is_own_folder(const std::string& path) {
   struct stat status;
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
@@ -37,7 +37,7 @@ ScratchFolder::ScratchFolder(std::string path)
 }
 
 Result<ScratchFolder> ScratchFolder::make() {
-  static std::atomic<bool> cleared{false};  // of what killed processes left, once per process
+  static std::atomic<bool> cleared{false};  // removes what killed processes left, once per process
   if (!cleared.exchange(true)) remove_abandoned_temporaries();
   const std::string parent = temporary_folder();
   std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
@@ -50,7 +50,7 @@ Result<ScratchFolder> ScratchFolder::make() {
   ScratchFolder folder(path);
   if (folder.mark_) return folder;
   const int error = errno;
-  rmdir(path.c_str());  // which needs no descriptor, as removing all that is in a folder does
+  rmdir(path.c_str());  // which needs no descriptor, unlike removing everything in a folder
   folder.path_.clear();
   return fail(
       kind_of(error, ErrorKind::no_kernel),
@@ -61,12 +61,12 @@ ScratchFolder::~ScratchFolder() {
   if (path_.empty()) return;
   remove_files();
   if (rmdir(path_.c_str()) == 0) return;
-  mark_ = ForkPrivateFd();  // gives back the descriptor that is needed now
+  mark_ = ForkPrivateFd();  // releases the descriptor that is needed now
   remove_all(path_.c_str());
 }
 
 void ScratchFolder::remove_files() const {
-  // Through the descriptor that is there: none may be free, and no memory either.
+  // Through the existing descriptor: there may be no free one, and no memory either.
   alignas(dirent64) char block[4096];
   lseek(mark_.number(), 0, SEEK_SET);
   for (ssize_t bytes; (bytes = getdents64(mark_.number(), block, sizeof block)) > 0;) {
@@ -88,7 +88,7 @@ Result<std::string> ScratchFolder::keep(const std::string& source) {
     remove_all(kept.c_str());
     moved = rename(path_.c_str(), kept.c_str()) == 0;
   }
-  if (is_there && !moved) {  // the place is somebody else's, or has just been filled by another process
+  if (is_there && !moved) {  // the path is another user's, or was just filled by another process
     kept = path_;
     kept.replace(name, temporary_prefix.size(), kept_prefix);
     moved = rename(path_.c_str(), kept.c_str()) == 0;

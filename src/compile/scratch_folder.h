@@ -1,4 +1,4 @@
-// A private folder for a compile: gone afterwards, or kept for the person who has to look into a failure.
+// A private folder for a compile: removed afterwards, or kept for a person to look into a failure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// Goes away with this object, or by gc, unless it is kept.
+/// Removed with this object, or by gc, unless it is kept.
 class ScratchFolder {
  public:
   /// In TMPDIR, or /tmp.
@@ -22,8 +22,8 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
   /// Writes a new file; `name` is relative to the folder.
   Status write(const std::string& name, const std::string& text) const;
-  /// Where it is from now on, or why it is not kept. Each source has one place, where it is kept once however
-  /// often it fails.
+  /// Its location from now on, or why it is not kept. Each source has one location, where it is kept once
+  /// however often it fails.
   Result<std::string> keep(const std::string& source);
 
  private:
@@ -33,10 +33,10 @@ class ScratchFolder {
   ForkPrivateFd mark_;
 };
 
-/// "the source is kept in '...'", or why it is not; `kept` is what keep() gave.
+/// "the source is kept in '...'", or why it is not; `kept` is the result of keep().
 std::string kept_source(const Result<std::string>& kept, const std::string& name);
 
-/// Keeps a source that did not compile, for a look at it, and says so.
+/// Keeps a source that did not compile, to be looked at, and says so.
 std::string keep_source(const std::string& name, const std::string& source);
 
 }  // namespace regard

@@ -20,7 +20,7 @@ SlowNotice::SlowNotice(std::string kernel, std::string compiler) : kernel_(std::
     told_ = true;
     try {
       tell("compile", fmt::format("compiling {} with {}", kernel_, compiler));
-    } catch (const std::exception&) {  // such as lack of memory: no notice then
+    } catch (const std::exception&) {  // such as lack of memory: then there is no notice
     }
   };
   try {

@@ -1,4 +1,4 @@
-// Tells a person who waits that a compile goes on: one line after 0.3 s, one at its end.
+// Tells a waiting user that a compile is running: one line after 0.3 s, one at its end.
 #pragma once
 
 #include <condition_variable>
@@ -10,13 +10,13 @@ namespace regard {
 
 class SlowNotice {
  public:
-  /// Starts the clock; silent, and without a thread, where nobody would read the lines.
+  /// Starts the clock; silent, and without a thread, where no one would read the lines.
   SlowNotice(std::string kernel, std::string compiler);
   ~SlowNotice();
   SlowNotice(const SlowNotice&) = delete;
   SlowNotice& operator=(const SlowNotice&) = delete;
 
-  /// The last line, where there was a first.
+  /// The last line, if there was a first.
   void end(bool succeeded, double seconds);
 
  private:

@@ -14,10 +14,11 @@
 namespace regard {
 namespace {
 
-/// The lifeline's number in programs: scripts, which name descriptors by one digit, do not close it.
+/// The lifeline's number in programs: above 9, so that scripts, which name descriptors by one digit, do not
+/// close it.
 constexpr int lifeline_number = 10;
 
-/// The same as lists of pointers that end with null, as the kernel takes them.
+/// The same as null-terminated lists of pointers, as the kernel takes them.
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> list;
   for (std::string& word : words) list.push_back(word.data());
@@ -32,8 +33,8 @@ struct Start {
   int output, lifeline, lifeline_of_parent;
 };
 
-// What follows runs in the child, which has its parent's memory until it runs the program: it calls the
-// kernel and nothing else.
+// The following code runs in the child, which shares its parent's memory until it runs the program: it only
+// makes system calls.
 
 void close_from(unsigned first, unsigned last) {
 #ifdef SYS_close_range
@@ -52,8 +53,8 @@ bool set_streams(const Start& start) {
          dup2(start.output, STDERR_FILENO) >= 0;
 }
 
-/// Whether the parent still lives. Where the pipe cannot have that number, or no owner, the program runs
-/// without.
+/// Whether the parent is still alive. Where the pipe cannot have that number, or no owner, the program runs
+/// without a lifeline.
 bool hold(const Start& start) {
   close(start.lifeline_of_parent);
   if (start.lifeline == lifeline_number) {
@@ -65,7 +66,7 @@ bool hold(const Start& start) {
   fcntl(lifeline_number, F_SETOWN, -getpid());
   fcntl(lifeline_number, F_SETSIG, SIGKILL);
   fcntl(lifeline_number, F_SETFL, O_ASYNC);
-  pollfd end{lifeline_number, POLLIN, 0};  // it may have died before
+  pollfd end{lifeline_number, POLLIN, 0};  // the parent may have died before
   return poll(&end, 1, 0) != 1 || (end.revents & POLLHUP) == 0;
 }
 
@@ -105,10 +106,10 @@ class WithoutSignals {
   sigset_t before_;
 };
 
-/// posix_spawn cannot set the owner of a descriptor, and a parent that did it afterwards might die before.
+/// posix_spawn cannot set the owner of a descriptor, and a parent that set it afterwards might die first.
 __attribute__((noinline)) int start_child(const Start& start, pid_t& process) {
   volatile int failure = 0;
-  process = vfork();  // NOLINT: fork would copy the tables of all memory of the host program
+  process = vfork();  // NOLINT: fork would copy the page tables of the whole host program
   if (process == 0) run_in_child(start, failure);
   return process < 0 ? errno : failure;
 }

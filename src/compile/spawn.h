@@ -10,14 +10,14 @@
 
 namespace regard {
 
-/// A pipe whose one end only this process has, and whose other end all that it starts have. When this process
-/// ends, whatever ends it, the kernel closes the one and for that kills the process group at the other: so
-/// the owner of that end, and the signal that tells it of a change, are set by the child.
-/// A parent's death signal would not do: the programs that a compiler starts in turn do not get it.
+/// A pipe of which this process alone has one end, and all programs that it starts have the other. When this
+/// process ends, for whatever reason, the kernel closes its end and thereupon kills the process group at the
+/// other: so the owner of that end, and the signal that reports a change to it, are set by the child. A
+/// parent-death signal would not do: the programs that a compiler starts in turn do not get it.
 class Lifeline {
  public:
   Lifeline();
-  /// Those who live on, a compile server say, are not killed when this process ends later.
+  /// Programs that live on, such as a compile server, are not killed when this process ends later.
   ~Lifeline();
   Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
@@ -38,8 +38,8 @@ struct Spawn {
   const Lifeline& lifeline;
 };
 
-/// The program becomes the leader of its own process group, so that its children can be killed with it. It
-/// has no open file but the standard streams and its end of the lifeline. Gives errno, or 0 with `process`
+/// The program becomes the leader of its own process group, so that its children can be killed with it. It has
+/// no open files except the standard streams and its end of the lifeline. Returns errno, or 0 with `process`
 /// set.
 int spawn(Spawn, pid_t& process);
 

@@ -1,5 +1,5 @@
 // A toolchain turns a rendered source into a binary: the host C++ compiler makes shared objects for CPU
-// targets, NVRTC, or else nvcc, machine code for CUDA targets. HIP takes its place here later.
+// targets, NVRTC, or else nvcc, machine code for CUDA targets. HIP will be added here later.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@
 
 namespace regard {
 
-/// A compile that takes longer is killed where it can be.
+/// A compile that takes longer is killed if possible.
 inline constexpr double compile_limit_seconds = 300;
 
-/// What a compiler may make at most: what the cache can keep.
+/// The most that a compiler can produce: what the cache can store.
 inline constexpr std::uint64_t largest_binary_bytes = largest_payload_bytes;
 
 struct CompileRequest {
@@ -33,11 +33,11 @@ struct Compiled {
   std::string log;  ///< the compiler's whole output, warnings included
   double seconds = 0;
   std::optional<Resources> resources;  ///< of a GPU kernel
-  /// Why it is not known whether the compiler of that identity made this; empty when it is.
+  /// Why it is not known whether the compiler of that identity made this; empty when it is known.
   std::string doubt = {};
 };
 
-/// Of a compiler: the end of a sentence.
+/// About a compiler: the end of a sentence.
 inline tl::unexpected<Error> was_replaced() {
   return invalid("was replaced after it was asked what it is");
 }
@@ -47,21 +47,21 @@ class Toolchain {
   virtual ~Toolchain() = default;
   /// For people: "c++ (/usr/bin/c++)".
   virtual std::string name() const = 0;
-  /// Path-free, for cache keys: vendor, version, build string, machine, and the options it always adds.
+  /// Path-free, for cache keys: vendor, version, build string, machine, and the options that it always adds.
   virtual std::string identity() const = 0;
-  /// Waits until one of the few compiles at a time is free, and tells a person who waits long. On failure the
-  /// message holds the command, the exit code, the compiler's log and where the source was kept.
+  /// Waits until one of the few compile slots is free, and notifies a user who waits long. On failure the
+  /// message contains the command, the exit code, the compiler's log and where the source was kept.
   Result<Compiled> compile(const CompileRequest&);
-  /// Whether identity() still says what it is, as far as its file tells and earlier compiles noticed.
+  /// Whether identity() is still right, as far as its file shows and earlier compiles noticed.
   bool is_current() const { return !replaced_ && as_identified(Look::quick); }
 
  protected:
-  enum class Look { quick, thorough };  ///< at its file; or, where that does not tell it, by asking it again
+  enum class Look { quick, thorough };  ///< at its file; or, where that is not conclusive, by asking it again
 
  private:
   virtual Result<Compiled> run(const CompileRequest&) = 0;
-  /// One in this process's memory stays as it is. An error is the end of a sentence, and `no_memory` where it
-  /// could not be asked.
+  /// A compiler in this process's memory does not change. An error is the end of a sentence, and `no_memory`
+  /// where it could not be asked.
   virtual Status as_identified(Look) const { return {}; }
 
   std::atomic<bool> replaced_{false};
@@ -69,9 +69,9 @@ class Toolchain {
 
 class CompilerMemory;
 
-/// The toolchain for a target, found once per process and again when it was replaced; the error says what was
-/// searched and what to install.
-/// `memory` (may be null) saves the first caller from asking a compiler again what it is.
+/// The toolchain for a target, found once per process and again after it was replaced; the error says what was
+/// searched and what to install. `memory` (can be null) saves the first caller from asking a compiler again for
+/// its identity.
 Result<Toolchain*> toolchain_for(const Target&, CompilerMemory* memory = nullptr);
 
 }  // namespace regard

@@ -1,6 +1,6 @@
-// What a GPU is to Regard: devices, kernels that are loaded and launched in streams, streams that record
-// graphs, and memory. Each make of GPUs is driven by a backend (device/gpu_backend.h), which is found by the
-// kind of its targets; CUDA is one.
+// Regard's view of a GPU: devices, kernels that are loaded and launched in streams, streams that record
+// graphs, and memory. Each vendor's GPUs are driven by a backend (device/gpu_backend.h), which is found by
+// the kind of its targets; CUDA is one.
 #pragma once
 
 #include <array>
@@ -32,13 +32,13 @@ struct Device {
   std::string name;
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
-  std::int64_t shared_memory = 0;  ///< bytes that one block can ask for
+  std::int64_t shared_memory = 0;  ///< bytes that one block can request
 };
 
 /// Of one backend.
 constexpr int most_devices = 64;
 
-/// All of a backend, found once; the error says why there is none.
+/// All devices of a backend, found once; the error says why there are none.
 const Result<std::vector<Device>>& devices(const Backend&);
 /// Of all backends.
 std::vector<const Device*> all_devices();
@@ -46,10 +46,10 @@ std::vector<const Device*> all_devices();
 /// The device of the calling thread's current context; the first one where there is none.
 Result<const Device*> current_device(const Backend&);
 
-/// Nothing when the device can run code for a target of its backend's kind ("sm_90a").
+/// Success when the device can run code for a target of its backend's kind ("sm_90a").
 Status runs_on(const Device&, std::string_view target);
 
-/// Makes a device current as long as this object lives: "in use".
+/// Makes a device current as long as this object exists: "in use".
 class Use {
  public:
   explicit Use(const Device&);
@@ -69,10 +69,10 @@ class Use {
 using Function = struct FunctionOfDriver*;
 using Stream = struct StreamOfDriver*;
 
-/// Nothing when these bytes are machine code for GPUs of the backend.
+/// Success when these bytes are machine code for GPUs of the backend.
 Status check_binary(const Backend&, std::span<const std::byte> binary, const std::string& symbol);
 
-/// A compiled kernel. Its code is loaded into a device when it is first wanted there, and stays.
+/// A compiled kernel. Its code is loaded into a device when it is first needed there, and stays.
 class Kernel {
  public:
   Kernel(const Backend&, std::vector<std::byte> binary, std::string symbol);
@@ -81,9 +81,9 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
 
   const Backend& backend() const { return backend_; }
-  /// Loads it where it is not yet. The device must be in use.
+  /// Loads it if it is not loaded yet. The device must be in use.
   Result<Function> load(const Device&) const;
-  /// The same for a launch: while `stream` records a graph nothing may be loaded, and the error names
+  /// The same for a launch: while `stream` records a graph nothing can be loaded, and the error names
   /// regard_plan_prepare.
   Result<Function> function(const Device&, Stream) const;
 
@@ -100,13 +100,13 @@ struct Launch {
   int threads = 0;  ///< per block
   std::int64_t shared_bytes = 0;
   int cluster = 1;        ///< blocks per cluster
-  bool overlaps = false;  ///< may begin while the launch before it ends, and waits for that in its code
+  bool overlaps = false;  ///< can begin while the previous launch ends, and waits for that in its code
 };
 
-/// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.
+/// Enqueues a launch in the stream; the device must be in use. Without blocks there is nothing to do.
 Status launch(const Device&, Function, const Launch&, Stream, std::span<void* const> parameters);
 
-/// Until all work in the stream is done.
+/// Waits until all work in the stream is done.
 Status wait(const Device&, Stream);
 
 /// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.

@@ -26,30 +26,31 @@ class Module {
   virtual KernelFunction function() const = 0;
 };
 
-/// Loads exactly these bytes (memfd, so that nothing can change between check and load) and finds `symbol`.
+/// Loads exactly these bytes (through a memfd, so that nothing can change between check and load) and finds
+/// `symbol`.
 Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol);
 
 /// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are
-/// taken in order: one may wait for those of lower numbers. Nested calls, calls from many threads at once and
-/// forked children work. Allocates nothing after the first call of a thread count (in a forked child it
-/// starts threads for each call).
+/// taken in order, so a block can wait for those of lower numbers. Nested calls, concurrent calls and forked
+/// children work. Allocates nothing after the first call with a thread count (in a forked child it starts
+/// threads for each call).
 void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, void* scratch,
               std::int64_t scratch_bytes);
 
 using regard::usable_cores;
 
-/// What this machine's CPU can do and its operating system lets programs use, of what targets ask for, in the
-/// words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
+/// The CPU features that targets ask for and that this machine's CPU has and its operating system enables, in
+/// the words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();
 
-/// Who made this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it has
+/// The vendor of this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it has
 /// none.
 std::string_view cpu_vendor();
 
 /// "AMD EPYC 9654 96-Core Processor"; "" where the CPU does not say.
 std::string_view cpu_model();
 
-/// Asks the operating system, once, to let all threads of this process use the tile registers of AMX.
+/// Asks the operating system, once, to let all threads of this process use AMX tile registers.
 Status allow_tiles();
 
 }  // namespace regard::cpu

@@ -1,5 +1,5 @@
-// What the CPU says of itself, with what the operating system keeps of it. No file is read: descriptors may
-// be used up, and /proc may not be there.
+// What the CPU reports about itself, limited to what the operating system saves. No file is read: descriptors
+// may be used up, and /proc may not exist.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -29,7 +29,7 @@ Answer ask(std::uint32_t leaf, std::uint32_t subleaf = 0) {
   return answer;
 }
 
-/// Bits of the registers that the operating system keeps for each thread (XCR0).
+/// Bits of the registers that the operating system saves for each thread (XCR0).
 constexpr std::uint64_t always = 0, vectors = 0x6, vectors_512 = 0xE6, tiles = 0x60000;
 
 std::uint64_t kept_by_system() {
@@ -45,7 +45,7 @@ struct Flag {
   std::uint32_t leaf, subleaf;
   Register where;
   int bit;
-  std::uint64_t kept;  ///< by the system, so that programs can use it
+  std::uint64_t kept;  ///< register state that the system must save for programs to use it
 };
 
 /// Those that targets ask for, and the levels of x86-64 that -march names.
@@ -116,7 +116,7 @@ std::string read_model() {
 
 #else
 
-// No target asks for a flag of another CPU.
+// No target asks for flags of another architecture.
 std::vector<std::string> read_flags() {
   return {};
 }

@@ -1,10 +1,10 @@
-// Runs the blocks of a grid over threads: one lane per thread, lanes take the next block from one counter.
+// Runs the blocks of a grid over threads: one lane per thread; lanes take the next block from one counter.
 //
-// Threads come from oneTBB. Each call has a task arena to itself, one that is idle or a new one: a thread
-// that waits for the end of its call can then never be kept busy by blocks of somebody else's. A forked child
-// gets none of its parent's threads, and the parent's scheduler may have been copied in the middle of a step;
-// there each call starts plain threads and never touches oneTBB. So it does when the process ends, as
-// handlers and destructors of the program may make calls when oneTBB's own objects are gone.
+// Threads come from oneTBB. Each call has its own task arena, an idle one or a new one, so that a thread that
+// waits for the end of its call is never kept busy by blocks of another call. A forked child gets none of its
+// parent's threads, and the parent's scheduler may have been copied in the middle of a step; there each call
+// starts plain threads and never touches oneTBB. The same holds when the process ends, as handlers and
+// destructors of the program may make calls when oneTBB's own objects are gone.
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -32,7 +32,7 @@ struct Grid {
   std::atomic<std::int64_t> next{0};
 
   void run_lane(std::int64_t lane) {
-    const FloatMode mode;  // a scheduler's thread may have one of somebody else
+    const FloatMode mode;  // a scheduler thread may have another call's mode
     void* const own = scratch + lane * scratch_bytes;
     for (std::int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
       kernel(&arguments, block, own);
@@ -40,11 +40,11 @@ struct Grid {
   }
 };
 
-// Which process works with oneTBB: the number of forks before it, plus one. Claimed before the first call
-// into oneTBB, so that a child forked during that call knows that its copy is not to be touched.
+// Which process uses oneTBB: the number of forks before it, plus one. Claimed before the first call into
+// oneTBB, so that a child forked during that call knows that it must not touch its copy.
 std::atomic<unsigned> tbb_owner{0};
 
-/// The library's objects are destroyed before oneTBB's, as the library is linked with oneTBB.
+/// This library's objects are destroyed before oneTBB's, as it is linked with oneTBB.
 constinit std::atomic<bool> ending{false};
 struct AtEnd {
   ~AtEnd() { ending.store(true, std::memory_order_relaxed); }
@@ -59,8 +59,8 @@ bool may_use_tbb() {
   return owner == 0 || owner == self;
 }
 
-/// An arena of oneTBB and whether a call is in it. Never deleted, as threads may still run when the process
-/// exits; there are as many as there ever were calls at the same time.
+/// A oneTBB arena and whether a call uses it. Never deleted, as threads may still run when the process exits;
+/// there are as many as the most calls that ever ran at the same time.
 struct Arena {
   explicit Arena(int threads) : threads(threads), tasks(threads) {}
 
@@ -76,7 +76,7 @@ struct GiveBack {
 };
 using LentArena = std::unique_ptr<Arena, GiveBack>;
 
-/// One that no other call is in. Without a lock: the list only grows.
+/// An arena that no other call uses. Without a lock: the list only grows.
 LentArena lend_arena(int threads) {
   Arena* const first = arenas.load(std::memory_order_acquire);
   for (Arena* arena = first; arena != nullptr; arena = arena->next) {
@@ -112,7 +112,7 @@ void run_on_tbb(Grid& grid, int threads, int lanes) {
     arena->tasks.execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
   } catch (const std::exception&) {
     // No memory for an arena, or the system gives the process no more threads (lanes throw nothing). The
-    // lanes that began are at their end; this thread takes the blocks that are left.
+    // lanes that began have ended; this thread takes the remaining blocks.
   }
   tsan_acquire(&grid);
   grid.run_lane(0);

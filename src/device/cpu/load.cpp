@@ -43,9 +43,9 @@ class LoadedModule final : public Module {
   KernelFunction function_;
 };
 
-// libc takes two paths of the same text for the same library, and file numbers are used again: a module
-// loaded earlier through the number of ours would be returned in its place, also one of another copy of
-// Regard in this process. So each path spells the number of its file's inode, which no loaded file shares.
+// libc takes equal paths for the same library, and descriptor numbers are reused: a module loaded earlier
+// through the same number would be returned instead, even one of another copy of Regard in this process. So
+// each path contains the file's inode number, which no loaded file shares.
 std::string unique_path(int file, ino_t inode) {
   std::string path = "/proc/self/fd/";
   for (ino_t bits = inode; bits != 0; bits >>= 1) path += (bits & 1) != 0 ? ".//" : "./";
@@ -68,7 +68,7 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
   return handle;
 }
 
-/// Opens a new file, which goes at once, or gets the name `kept_as` before.
+/// Opens a new file, which is removed at once, or is first renamed to `kept_as`.
 void* open_file(const std::string& stem, const char* kept_as, std::span<const std::byte> binary,
                 std::string& error) {
   std::string path = stem + "XXXXXX";
@@ -86,7 +86,7 @@ void* open_file(const std::string& stem, const char* kept_as, std::span<const st
   return handle;
 }
 
-/// For machines whose policy forbids running files in memory.
+/// For machines whose policy forbids executing files in memory.
 void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
   error += "; ";
   return open_file(temporary_folder() + "/" + std::string(temporary_prefix), nullptr, binary, error);

@@ -15,7 +15,7 @@ namespace regard::cpu {
 Status allow_tiles() {
   return process_lifetime_unless_scarce<[]() -> Status {
 #if defined(__x86_64__)
-    // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not have them.
+    // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not define them.
     constexpr long request_permission = 0x1023, tile_data = 18;
     if (syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return {};
     return fail(kind_of(errno, ErrorKind::refused),

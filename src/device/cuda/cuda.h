@@ -1,4 +1,4 @@
-// NVIDIA GPUs behind device/gpu.h, by the CUDA driver.
+// The implementation of device/gpu.h for NVIDIA GPUs, using the CUDA driver.
 #pragma once
 
 #include "device/cuda/driver.h"
@@ -10,7 +10,7 @@ using gpu::Device;
 
 extern const gpu::Backend backend;
 
-// What the backend consists of; gpu_backend.h says what each does.
+// The functions of the backend; gpu_backend.h says what each does.
 const Result<std::vector<Device>>& devices();
 Result<const Device*> current_device();
 Status runs_on(const Device&, std::string_view target);

@@ -56,7 +56,7 @@ Result<const Device*> device_with(int ordinal) {
   return refused(fmt::format("CUDA device {} is not among the {} that were found", ordinal, all->size()));
 }
 
-/// The primary context of a device, kept for the life of the process. A second retain of a race is harmless.
+/// The primary context of a device, kept for the life of the process. A second retain in a race is harmless.
 Result<Context> context_of(const Device& device) {
   static std::array<std::atomic<Context>, gpu::most_devices> contexts{};
   std::atomic<Context>& place = contexts[static_cast<std::size_t>(device.ordinal)];
@@ -78,7 +78,7 @@ Result<const Device*> current_device() {
   const Result<std::vector<Device>>& all = devices();
   if (!all) return tl::unexpected(all.error());
   int ordinal = 0;
-  // Asked first, as cuCtxGetDevice without a context is an error, which tools report.
+  // Checked first, as cuCtxGetDevice without a context is an error, which tools report.
   Context current = nullptr;
   driver()->current_context(&current);
   if (current == nullptr || driver()->current_device(&ordinal) != success) ordinal = all->front().ordinal;
@@ -104,7 +104,7 @@ Result<const Device*> device_of(const void* memory, const char* name) {
 }
 
 /// Machine code runs on devices of its major compute capability and at least its minor one; that of a target
-/// whose name ends with a letter on no others.
+/// whose name ends with a letter runs on no others.
 Status runs_on(const Device& device, std::string_view target) {
   constexpr std::string_view prefix = "sm_";
   const std::string_view name = target.substr(prefix.size());
@@ -117,7 +117,7 @@ Status runs_on(const Device& device, std::string_view target) {
                              device.name, device.major, device.minor));
 }
 
-/// Its primary context, unless that is the current one.
+/// Enters the device's primary context, unless it is already current.
 Status enter(const Device& device, bool& must_leave) {
   const Result<Context> context = context_of(device);
   if (!context) return tl::unexpected(context.error());

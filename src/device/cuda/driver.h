@@ -25,7 +25,7 @@ enum DeviceAttribute : int {
   attribute_multiprocessors = 16,
   attribute_major = 75,
   attribute_minor = 76,
-  attribute_shared_memory = 97,  ///< that one block can ask for
+  attribute_shared_memory = 97,  ///< the most that one block can request
 };
 enum FunctionAttribute : int { attribute_static_shared = 1, attribute_dynamic_shared = 8 };
 enum PointerAttribute : int { attribute_memory_type = 2, attribute_ordinal = 9 };

@@ -1,4 +1,4 @@
-// Machine code of NVIDIA GPUs: what is taken for it, how it is loaded and launched.
+// Machine code of NVIDIA GPUs: which binaries are accepted, how they are loaded and launched.
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -51,7 +51,7 @@ Result<Function> load(const Device& device, std::span<const std::byte> binary, c
 
 namespace {
 
-/// Older drivers cannot record launches that overlap in a graph.
+/// Older drivers cannot record overlapping launches in a graph.
 bool can_overlap() {
   return process_lifetime<[] {
     constexpr int first_version = 12030;
