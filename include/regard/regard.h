@@ -10,8 +10,8 @@
  *   regard_plan_run(plan, &arguments, workspace, regard_plan_workspace_bytes(plan), NULL);
  *
  * Every function returns a status and never throws, aborts or prints. Handles may be used from several
- * threads at once. A thread that pthread_cancel cancels in a call ends after it. Sizes and strides are int64
- * in elements. Nothing has to be initialised.
+ * threads at once. A pthread_cancel of a thread that is in a call takes effect after the call. Sizes and
+ * strides are int64, in elements. No initialisation is needed.
  */
 #ifndef REGARD_REGARD_H
 #define REGARD_REGARD_H
@@ -25,8 +25,8 @@ extern "C" {
 
 #define REGARD_API __attribute__((visibility("default")))
 
-/* In C an enumeration holds any int. In C++ it does where its type is written, so that a number without a
- * name is an error that a call reports, and not undefined behaviour. */
+/* In C an enumeration holds any int. In C++ it does so only with an explicit type; then a value without an
+ * enumerator is an error that a call reports, and not undefined behaviour. */
 #ifdef __cplusplus
 #define REGARD_IS_INT : int
 #else
@@ -39,10 +39,10 @@ typedef enum regard_status REGARD_IS_INT {
   REGARD_OK = 0,
   REGARD_INVALID = 1,    /* the input is wrong: text, JSON, a tensor, a setting, a file */
   REGARD_REFUSED = 2,    /* valid input that nothing here solves; the message says what would */
-  REGARD_NO_KERNEL = 3,  /* planned, but no kernel could be had; the message lists where it was searched */
+  REGARD_NO_KERNEL = 3,  /* planned, but no kernel was found; the message lists where it was searched */
   REGARD_NO_MEMORY = 4,  /* memory, files or processes ran out: the next call may succeed */
   REGARD_INTERNAL = 5,   /* a defect of Regard */
-  REGARD_INTERRUPTED = 6 /* as regard_interrupt_if wanted it; the next call begins anew */
+  REGARD_INTERRUPTED = 6 /* by the function of regard_interrupt_if; the next call starts again */
 } regard_status;
 
 /* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal", "interrupted". */
@@ -50,12 +50,12 @@ REGARD_API const char* regard_status_name(regard_status status);
 /* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the
  * next failed call on this thread; "" when none failed. Where memory ran out for the sentence itself, it is
  * "out of memory", and from then on also on threads where none failed. It is UTF-8 on one line, with escapes
- * such as \x1b in place of control characters and of bytes that are no UTF-8; only what a compiler said keeps
- * its lines. */
+ * such as \x1b in place of control characters and of bytes that are not UTF-8; only compiler output keeps its
+ * lines. */
 REGARD_API const char* regard_status_message(void);
 REGARD_API const char* regard_version(void); /* "0.1.0" */
 
-/* Strings that a function hands out through `char**` are freed with this. NULL is allowed. */
+/* Frees a string that a function returned through `char**`. NULL is allowed. */
 REGARD_API void regard_string_free(char* string);
 
 /* ---- tensors ----------------------------------------------------------------------------------------- */
@@ -72,8 +72,8 @@ typedef enum regard_dtype REGARD_IS_INT {
   REGARD_UINT64 = 19
 } regard_dtype;
 
-/* A strided view of memory. The last dimension must be contiguous. data == NULL: absent, as optional inputs
- * may be; where it has no elements, data may be anything. */
+/* A strided view of memory. The last dimension must be contiguous. data == NULL: absent, which is allowed for
+ * optional inputs; if the tensor has no elements, data can be anything. */
 typedef struct regard_tensor {
   void* data;
   regard_dtype dtype;
@@ -82,8 +82,9 @@ typedef struct regard_tensor {
   int64_t strides[4]; /* in elements */
 } regard_tensor;
 
-/* What a tensor is to the problem. Shapes are logical; memory order is the strides' affair: dense Q is
- * indexed [b, sq, hq, d] whether it lies as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
+/* The roles of tensors in a problem. Shapes are logical; the strides determine the memory order: dense Q is
+ * indexed [b, sq, hq, d] whether it is stored as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim].
+ */
 typedef enum regard_role REGARD_IS_INT {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
   REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]  */
@@ -95,14 +96,14 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_GRAD_K,       /* like K: summed over the query heads of the group */
   REGARD_GRAD_V,       /* like V */
   REGARD_BIAS,         /* [1|b, 1|hq, 1|sq, sk], in the problem's bias_type */
-  REGARD_GRAD_BIAS,    /* [1|b, 1|hq, sq, sk], likewise: summed over the first two where BIAS shares them */
+  REGARD_GRAD_BIAS,    /* [1|b, 1|hq, sq, sk], same type: summed over the first two where BIAS shares them */
   REGARD_ALIBI,        /* fp32 [hq] or [b,hq] slopes */
   REGARD_SINK,         /* fp32 [hq] learned sink, in scaled-score space */
   REGARD_GRAD_SINK,    /* fp32 [hq] */
   REGARD_OFFSETS_Q,    /* int32 [b+1], cumulative physical offsets, first 0 (varlen) */
   REGARD_OFFSETS_K,    /* int32 [b+1] */
   REGARD_LENGTHS_Q,    /* int32 [b], optional logical lengths (`lengths`) */
-  REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: what the cache holds before them */
+  REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: the cache's lengths before them */
   REGARD_RANGES,       /* int32 [1|b, sq, 2] | [tq, 2]: query row sees keys [lo, hi) */
   REGARD_BITS,         /* uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
@@ -110,17 +111,17 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_V,    /* fp32 [1] or [b,hk] */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
-  /* A KV cache: new tokens, where they go, where pages lie. With a cache, K and V are its memory. No kernel
-   * of this version takes these roles: a plan for a problem that uses one is refused, a call that is given
-   * one for another problem fails with REGARD_INVALID, and each says so. regard_check takes them. */
+  /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. No kernel
+   * of this version takes these roles: a plan for a problem that uses one is refused, a call that passes one
+   * for another problem fails with REGARD_INVALID, and the message says so. regard_check takes them. */
   REGARD_K_NEW,             /* [b,snew,hk,d]: keys to be written into K */
   REGARD_V_NEW,             /* [b,snew,hk,dv] */
   REGARD_ROPE_COS,          /* [sk, rotary/2], dtype of Q: row = position in the cache */
   REGARD_ROPE_SIN,          /* like ROPE_COS */
-  REGARD_CACHE_INDEX,       /* int32 [b]: which of the `cache` sequences of K and V is sequence i */
+  REGARD_CACHE_INDEX,       /* int32 [b]: which of the `cache` sequences of K and V sequence i is */
   REGARD_PAGE_TABLE,        /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
   REGARD_PAGE_OFFSETS,      /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
-  REGARD_PAGE_LIST,         /* int32 [at most b*ceil(sk/paged)]: pages, sequence after sequence */
+  REGARD_PAGE_LIST,         /* int32 [at most b*ceil(sk/paged)]: pages, one sequence after another */
   REGARD_LAST_PAGE_LENGTHS, /* int32 [b]: tokens in the last page of each sequence, 1 to paged */
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
@@ -134,7 +135,7 @@ typedef enum regard_use REGARD_IS_INT {
   REGARD_INPUT = 1,
   REGARD_OUTPUT = 2,
   REGARD_OPTIONAL_INPUT = 3,
-  REGARD_INPUT_OUTPUT = 4 /* changed in place: a cache that new tokens are written into */
+  REGARD_INPUT_OUTPUT = 4 /* modified in place: a cache that new tokens are written into */
 } regard_use;
 
 #undef REGARD_IS_INT
@@ -165,8 +166,8 @@ typedef struct regard_plan regard_plan;
 typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
   const char* target; /* NULL: the best CPU target; "cuda": the best for the current CUDA device */
-  const char* family; /* NULL: any; else only this family or kernel, e.g. "generic", or with these numbers of
-                       * its tile too: "sm90_forward cluster=2" */
+  const char* family; /* NULL: any; else only this family or kernel, e.g. "generic"; numbers of its tile can
+                       * follow: "sm90_forward cluster=2" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0}
@@ -174,27 +175,28 @@ typedef struct regard_plan_options {
 REGARD_API regard_status regard_plan_create(const regard_problem* problem, const regard_plan_options* options,
                                             regard_plan** plan);
 REGARD_API void regard_plan_destroy(regard_plan* plan);
-/* Gets every kernel of the plan now (embedded, cached or compiled), so that the first run need not. */
+/* Gets every kernel of the plan now (embedded, cached or compiled), so that the first run does not have to.
+ */
 REGARD_API regard_status regard_plan_prepare(regard_plan* plan);
 /* "cpu-avx2", "sm_90a", ...: where it runs. */
 REGARD_API const char* regard_plan_target(const regard_plan* plan);
-/* 1 where tensors and workspace are a GPU's memory, 0 where they are the host's. */
+/* 1 where tensors and workspace are in GPU memory, 0 where they are in host memory. */
 REGARD_API int32_t regard_plan_on_gpu(const regard_plan* plan);
 REGARD_API int64_t regard_plan_workspace_bytes(const regard_plan* plan); /* needs 64-byte alignment */
 /* The plan as JSON: target, family, stages with kernel key, grid, and, once prepared, the tier each came
  * from. */
 REGARD_API regard_status regard_plan_json(const regard_plan* plan, char** json);
-/* Every candidate with its verdict, for a problem on a target (NULL: this machine's best). A refusal of the
- * whole problem is not an error of this call: the explanation says it. format: "text", where refused
- * candidates are grouped by rule, "all", with a line for each, or "json". */
+/* Every candidate with its verdict, for a problem on a target (NULL: this machine's best). If the whole
+ * problem is refused, that is not an error of this call: the explanation says so. format: "text", where
+ * refused candidates are grouped by rule, "all", with a line for each, or "json". */
 REGARD_API regard_status regard_explain(const regard_problem* problem, const regard_plan_options* options,
                                         const char* format, char** explanation);
 
 /* ---- run --------------------------------------------------------------------------------------------- */
 
 /* `size` tells the library which version of this header the caller has, here and in regard_plan_options. A
- * caller with an older header lacks the roles that came later: they are absent. One with a newer header may
- * hand over what this library does not know only as zeros. */
+ * caller with an older header lacks the roles that were added later: they are absent. A caller with a newer
+ * header must set members that this library does not know to zero. */
 typedef struct regard_arguments {
   size_t size;           /* sizeof(regard_arguments) */
   uint64_t seed, offset; /* dropout, when the SEED tensor is absent */
@@ -205,35 +207,35 @@ typedef struct regard_arguments {
     sizeof(regard_arguments), 0, 0, {{0}} \
   }
 
-/* Runs all stages. The workspace is the caller's; nothing is allocated. Calls that run at the same time have
- * a workspace each: one that they share gives wrong results, which only debug builds and REGARD_VERIFY
- * notice, of a CPU target. On a CPU target it returns when the outputs are there, and stream is NULL. On a
- * GPU target tensors and workspace are the GPU's memory, all of one device; the work is put into the stream
- * (a CUstream; NULL: CUDA's default stream) and not waited for. A stream that captures a graph needs a plan
- * that was prepared on its device before. A tensor that is written shares memory with no other one of the
- * call; tensors that lie between each other's rows share none. */
+/* Runs all stages. The workspace is the caller's; nothing is allocated. Concurrent calls need a workspace
+ * each: a shared one gives wrong results, which only debug builds and REGARD_VERIFY notice, and only on a CPU
+ * target. On a CPU target the call returns when the outputs are complete, and stream is NULL. On a GPU target
+ * tensors and workspace are GPU memory, all on one device; the work is enqueued in the stream (a CUstream;
+ * NULL: CUDA's default stream) and not waited for. A stream that captures a graph needs a plan that was
+ * prepared on its device before. A tensor that is written must not share memory with another one of the call;
+ * tensors whose rows are interleaved share none. */
 REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
                                          void* workspace, int64_t workspace_bytes, void* stream);
-/* Plan (remembered), workspace and run in one call, for those who do not manage workspaces; on a GPU in
+/* Plan (remembered), workspace and run in one call, for callers that do not manage workspaces; on a GPU in
  * CUDA's default stream. */
 REGARD_API regard_status regard_attention(const regard_problem* problem, const regard_plan_options* options,
                                           const regard_arguments* arguments);
 /* Compares the outputs in `arguments` with the fp64 oracle computed from its inputs. report: JSON, per output
- * the largest absolute and relative error, the tolerance and "ok". Status is REGARD_OK also when the check
- * fails. */
+ * the largest absolute and relative error, the tolerance and "ok". The status is REGARD_OK even when the
+ * check fails. */
 REGARD_API regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments,
                                       char** report);
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 /* Memory of a target (of the calling thread's current device; NULL: the host), aligned to 64 bytes, for
- * callers who have no allocator for it. Copies go in any direction and are waited for. */
+ * callers that have no allocator for it. Copies go in any direction and are synchronous. */
 REGARD_API regard_status regard_memory_allocate(const char* target, int64_t bytes, void** memory);
 REGARD_API regard_status regard_memory_free(void* memory);
 REGARD_API regard_status regard_memory_copy(void* to, const void* from, int64_t bytes);
-/* Returns when all work in a target's stream is done; at once on a CPU target. */
+/* Returns when all work in a target's stream is done; immediately on a CPU target. */
 REGARD_API regard_status regard_stream_wait(const char* target, void* stream);
-/* The same for a stream of the device that memory lies on. */
+/* The same for a stream of the device that the memory is on. */
 REGARD_API regard_status regard_memory_wait(const void* memory, void* stream);
 
 /* ---- what is here ------------------------------------------------------------------------------------ */
@@ -242,34 +244,34 @@ REGARD_API regard_status regard_memory_wait(const void* memory, void* stream);
 REGARD_API regard_status regard_info(char** json);
 /* Kernels by target, profile and tier: JSON. NULL = no filter. */
 REGARD_API regard_status regard_list(const char* target, const char* profile, char** json);
-/* Gets one kernel, by its text as regard_list gives it, into the cache, and compiles it where it is in none;
- * no GPU is needed for its kernels. JSON: tier, seconds, what the compiler says that it takes of a GPU, and,
- * where the cache could not take it, why (not_kept). A kernel that asks for more registers or shared memory
+/* Gets one kernel, by its text as regard_list gives it, into the cache, and compiles it if no tier has it;
+ * GPU kernels do not need a GPU for this. JSON: tier, seconds, the GPU resources that the compiler reports,
+ * and, where the cache could not take it, why (not_kept). A kernel that needs more registers or shared memory
  * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
-/* From now on kernels come from this bundle too (docs/bundles.md), after those that the library has and the
- * bundles before it. A kernel that was not found before is looked for again. A world-writable
- * bundle is refused, unless a key in REGARD_TRUSTED_KEYS has signed it. */
+/* From now on kernels come from this bundle as well (docs/bundles.md), after those in the library and in
+ * earlier bundles. A kernel that was not found before is looked for again. A world-writable bundle is
+ * refused, unless a key in REGARD_TRUSTED_KEYS has signed it. */
 REGARD_API regard_status regard_bundle_add(const char* path);
-/* The same of a bundle that a package brings, which is installed and which no program has named: it forbids
- * nothing (its "undeclared" does not count). Python's package of Regard makes it. */
+/* The same for the bundle of an installed package that no program has named: it forbids nothing (its
+ * "undeclared" is ignored). Regard's Python package makes this call. */
 REGARD_API regard_status regard_package_bundle(const char* path);
-/* Where the Python that runs in this process has its packages, most wanted first; compilers come as such
- * (docs/compile.md). The first call in a process counts; NULL is as good as none when count is 0. Python's
- * package of Regard makes it. */
+/* Where the Python that runs in this process has its packages, preferred ones first; compilers can be
+ * installed as packages (docs/compile.md). Only the first call in a process counts; folders can be NULL when
+ * count is 0. Regard's Python package makes this call. */
 REGARD_API regard_status regard_package_folders(const char* const* folders, int64_t count);
-/* Calls that compile a kernel, or wait for another thread or process to compile it, ask this function in
- * their own thread several times a second whether they are to end: from a number other than 0 on, which it
- * then gives until the call has ended, the compiler is killed, what it left is removed, and the call returns
- * REGARD_INTERRUPTED. It is for all threads of the process and takes the place of the one before; NULL:
- * no function is called. It calls no function of Regard's. Python's package of Regard sets it, for Ctrl-C. */
+/* Sets a callback by which a caller can cancel compiles. Calls that compile a kernel, or wait for another
+ * thread or process to compile it, call it in their own thread several times a second: once it returns
+ * nonzero, which it must then do until the call has ended, the compiler is killed, its leftovers are removed,
+ * and the call returns REGARD_INTERRUPTED. It applies to all threads of the process and replaces the previous
+ * callback; NULL: none. It must not call Regard. Regard's Python package sets it, for Ctrl-C. */
 REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
-/* The cache's kernels into a bundle, for another machine, and those of a bundle into the cache, as far as
- * this library has their sources, and they load; one that the cache has as good stays there, and counts.
- * JSON: "kernels", how many, and "left_out", a list with "kernel", "why" and whether it is "damaged". A cache
- * without kernels is refused. */
+/* Export writes the cache's kernels into a bundle, for another machine; import puts a bundle's kernels into
+ * the cache. Both include only kernels whose sources this library has and that load; on import, an entry of
+ * the cache that is as good is kept, and counted. JSON: "kernels", how many, and "left_out", a list with
+ * "kernel", "why" and whether it is "damaged". A cache without kernels is refused. */
 REGARD_API regard_status regard_cache_export(const char* bundle, char** json);
 REGARD_API regard_status regard_cache_import(const char* bundle, char** json);
 
@@ -278,19 +280,19 @@ REGARD_API regard_status regard_cache_import(const char* bundle, char** json);
 typedef struct regard_build_options {
   size_t size;      /* sizeof(regard_build_options) */
   const char* text; /* the manifest itself; NULL: it is read from the file */
-  /* Folder; NULL: "<namespace>-build", or "<name of the file>-build", beside the manifest. */
+  /* Folder; NULL: "<namespace>-build", or "<name of the file>-build", next to the manifest. */
   const char* output;
   int32_t jobs; /* compiles at a time; 0: as many as cores and memory allow */
-  int32_t only; /* 0: build; 1: say what it comes to; 2: that, and list every kernel */
-  /* Told how far the build is, as JSON, from threads of the build, never two at once; may be NULL. It calls
-   * no function of Regard's. */
+  int32_t only; /* 0: build; 1: only report the numbers; 2: report them and list every kernel */
+  /* Called with the progress as JSON, from threads of the build, never two at once; can be NULL. It must not
+   * call Regard. */
   void (*progress)(void* context, const char* json);
   void* context;
 } regard_build_options;
 #define REGARD_BUILD_OPTIONS_INIT {sizeof(regard_build_options), NULL, NULL, 0, 0, NULL, NULL}
 
-/* Kernels ahead of time: reads a manifest (docs/build.md), whose relative paths begin where it lies, and
- * builds what it asks for. JSON: what was built, or would be. options may be NULL. */
+/* Builds kernels ahead of time: reads a manifest (docs/build.md), whose relative paths start at its folder,
+ * and builds what it asks for. JSON: what was built, or would be. options can be NULL. */
 REGARD_API regard_status regard_build(const char* manifest, const regard_build_options* options, char** json);
 
 #ifdef __cplusplus

@@ -99,7 +99,8 @@ inline Tensor tensor(void* data, regard_dtype dtype, std::initializer_list<std::
   return result;
 }
 
-/// Contiguous views by type. The 16-bit and 8-bit floats have no C++20 type of their own, so any pointer works.
+/// Contiguous views by type. The 16-bit and 8-bit floats have no C++20 type of their own, so any pointer
+/// works.
 inline Tensor fp32(float* data, std::initializer_list<std::int64_t> shape) {
   return tensor(data, REGARD_FP32, shape);
 }

@@ -34,13 +34,13 @@ inline PreparedPlan* plan_of(const regard_plan* handle) {
   return plan_of(const_cast<regard_plan*>(handle));  // lazy preparation does not change the plan for its user
 }
 
-/// Keeps the sentence for regard_status_message on this thread. Without memory for it, the sentence is "out of
-/// memory".
+/// Keeps the sentence for regard_status_message on this thread. Without memory for it, the sentence is "out
+/// of memory".
 regard_status report(const Error&) noexcept;
 regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
-/// Returns the result of `body`, which must not throw. Meanwhile the caller's floating-point mode is suspended
-/// and the thread cannot be cancelled. For every function of the C ABI that does more than read.
+/// Returns the result of `body`, which must not throw. Meanwhile the caller's floating-point mode is
+/// suspended and the thread cannot be cancelled. For every function of the C ABI that does more than read.
 template <class Body>
 auto in_call(const Body& body) {
   return without_cancellation([&] {
@@ -71,9 +71,9 @@ regard_status give(const std::string& text, char** out);
 /// The options of a call, in any version of the struct; null means defaults.
 Result<EngineOptions> engine_options(const regard_plan_options*);
 
-/// The arguments of a call, whatever version of the header its caller was compiled with: roles that the caller
-/// does not know are absent, and `storage` then holds the copy that says so. What the caller knows and this
-/// library does not must be zero.
+/// The arguments of a call, whatever version of the header its caller was compiled with: roles that the
+/// caller does not know are absent, and `storage` then holds the copy that says so. What the caller knows and
+/// this library does not must be zero.
 Result<const regard_arguments*> known_arguments(const regard_arguments*, regard_arguments& storage);
 
 inline tl::unexpected<Error> null_argument(std::string_view name) {

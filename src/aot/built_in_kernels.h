@@ -17,8 +17,8 @@ struct Order {
 };
 
 /// Writes <folder>/<symbol>.cpp and .o for each kernel, and <folder>/built_in_table.cpp, which defines
-/// regard::built_in_kernels(). Unchanged kernels are not compiled again. Every kernel is tried; the error lists
-/// all failures. The result is the list of object files, sorted by kernel.
+/// regard::built_in_kernels(). Unchanged kernels are not compiled again. Every kernel is tried; the error
+/// lists all failures. The result is the list of object files, sorted by kernel.
 Result<std::vector<std::string>> compile_built_in(const Order&);
 
 }  // namespace regard::aot

@@ -31,8 +31,8 @@ struct Built {
 using OnBuilt = std::function<void(const Built&, std::size_t done)>;
 
 /// In the order of the selection. A kernel that fails does not stop the others; an error concerns the whole
-/// call, as where a target's compiler is missing, or memory, files or disk ran out. `jobs`: compiles at a time;
-/// 0: as many as there are cores, of which as many run as memory allows.
+/// call, as where a target's compiler is missing, or memory, files or disk ran out. `jobs`: compiles at a
+/// time; 0: as many as there are cores, of which as many run as memory allows.
 Result<std::vector<Built>> compile_all(const Selection&, Cache& store, int jobs, const OnBuilt&);
 
 }  // namespace regard::aot

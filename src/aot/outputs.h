@@ -17,15 +17,16 @@ using Names = std::set<std::string>;
 
 class Outputs {
  public:
-  /// Those of the previous build, as its report lists them. `inputs`: paths of the files that this build reads.
+  /// Those of the previous build, as its report lists them. `inputs`: paths of the files that this build
+  /// reads.
   static Result<Outputs> of(const Folder&, std::vector<std::string> inputs);
 
   /// Error: a file that no build has made, or that this one reads, would be replaced or removed.
   Status check(const Names& names) const;
 
-  /// Moves files of these names from the folder `staged`, removes those of the previous build that have none of
-  /// these names, and writes the report, a text that lists the names it is given. However the process ends, the
-  /// report lists everything that builds have made.
+  /// Moves files of these names from the folder `staged`, removes those of the previous build that have none
+  /// of these names, and writes the report, a text that lists the names it is given. However the process
+  /// ends, the report lists everything that builds have made.
   Status replace(const std::string& staged, const Names& names,
                  const std::function<std::string(const Names& files)>& report) const;
 

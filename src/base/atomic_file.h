@@ -15,8 +15,8 @@
 namespace regard {
 
 /// Written without a name where the file system supports that, so that nothing is left of it however the
-/// process ends; else under a temporary name, which is removed with the object. Errors are sentences that name
-/// the file.
+/// process ends; else under a temporary name, which is removed with the object. Errors are sentences that
+/// name the file.
 class AtomicFile {
  public:
   /// Will become `path`, whose folder need not exist before it is published. A link to a file stands for that

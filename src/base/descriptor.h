@@ -31,9 +31,9 @@ class Descriptor {
   int number_;
 };
 
-/// A descriptor of this process alone: each forked child closes its copy at once. What the kernel keeps for an
-/// open descriptor (a lock, a pipe) ends when the last copy of it is closed, so a surviving child would keep
-/// what its dead parent held.
+/// A descriptor of this process alone: each forked child closes its copy at once. What the kernel keeps for
+/// an open descriptor (a lock, a pipe) ends when the last copy of it is closed, so a surviving child would
+/// keep what its dead parent held.
 class ForkPrivateFd {
  public:
   explicit ForkPrivateFd(int number = -1);

@@ -19,8 +19,8 @@ struct EmbeddedFile {
 /// All embedded files in path order (generated at build time by cmake/embed.cmake).
 std::span<const EmbeddedFile> embedded_files();
 
-/// The text of one file; REGARD_DATA_DIR takes precedence over the embedded copy. Error `invalid` when there is
-/// no such file.
+/// The text of one file; REGARD_DATA_DIR takes precedence over the embedded copy. Error `invalid` when there
+/// is no such file.
 Result<std::string> data_file(std::string_view path);
 
 }  // namespace regard

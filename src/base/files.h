@@ -17,12 +17,12 @@ namespace regard {
 
 enum class Links : bool { refused, followed };
 
-/// A file that another process may have made, opened without blocking and never read beyond the expected size:
-/// it has an end, and is not a pipe or device, which would block or be read forever.
+/// A file that another process may have made, opened without blocking and never read beyond the expected
+/// size: it has an end, and is not a pipe or device, which would block or be read forever.
 class RegularFile {
  public:
-  /// Relative to the folder of that descriptor, else to the working folder. Error: "it is a link" and the like;
-  /// `missing` (may be null) reports that nothing of that name exists.
+  /// Relative to the folder of that descriptor, else to the working folder. Error: "it is a link" and the
+  /// like; `missing` (may be null) reports that nothing of that name exists.
   static Result<RegularFile> open(const std::string& path, Links links, int folder = AT_FDCWD,
                                   bool* missing = nullptr);
 
@@ -48,9 +48,9 @@ class RegularFile {
 Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links,
                               bool* missing = nullptr);
 
-/// Writes all bytes; false with errno set otherwise. Where a file-size limit (ulimit -f) is reached the kernel
-/// sends SIGXFSZ, and where a reader is gone SIGPIPE, either of which would end the host program: here those
-/// are just the errors EFBIG and EPIPE.
+/// Writes all bytes; false with errno set otherwise. Where a file-size limit (ulimit -f) is reached the
+/// kernel sends SIGXFSZ, and where a reader is gone SIGPIPE, either of which would end the host program: here
+/// those are just the errors EFBIG and EPIPE.
 bool write_all(int file, std::span<const std::byte> bytes);
 
 // Our own functions over the C library's, as those of the C++ library allocate where they must not throw, and

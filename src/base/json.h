@@ -32,8 +32,8 @@ struct JsonEvent {
 /// need stack for it.
 inline constexpr int most_json_depth = 64;
 
-/// Passes each value of `text` to `receive`; an error from it ends the reading and is returned. Any other error
-/// is a sentence that begins with `what`.
+/// Passes each value of `text` to `receive`; an error from it ends the reading and is returned. Any other
+/// error is a sentence that begins with `what`.
 Status read_json(std::string_view text, std::string_view what,
                  const std::function<Status(const JsonEvent&)>& receive);
 

@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Cores this process can use: its affinity and its cgroup's quota (rounded up). Read once, at first use; where
-/// that fails for lack of files or memory, the quota counts from the next call on.
+/// Cores this process can use: its affinity and its cgroup's quota (rounded up). Read once, at first use;
+/// where that fails for lack of files or memory, the quota counts from the next call on.
 int usable_cores();
 /// Whether usable_cores() is final.
 bool cores_are_known();

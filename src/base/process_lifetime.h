@@ -17,9 +17,9 @@ const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
 }
 
 /// The result of `make` (a function without captures), made when first needed: `return process_lifetime<[] {
-/// ... }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
-/// made without a lock, as a fork may interrupt the thread that makes it. Concurrent first calls make it more
-/// than once, but all get the same one.
+/// ... }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it
+/// is made without a lock, as a fork may interrupt the thread that makes it. Concurrent first calls make it
+/// more than once, but all get the same one.
 template <auto make>
 const auto& process_lifetime() {
   using Value = decltype(make());

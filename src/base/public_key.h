@@ -18,9 +18,9 @@ struct PublicKey {
   friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
 };
 
-/// Whether the key can be trusted. Signatures for a point of small order can be made without a private key, and
-/// a point that is not encoded canonically is not a key. A point off the curve needs no check: no signature is
-/// valid for it.
+/// Whether the key can be trusted. Signatures for a point of small order can be made without a private key,
+/// and a point that is not encoded canonically is not a key. A point off the curve needs no check: no
+/// signature is valid for it.
 Status check_key(const PublicKey&);
 
 /// From 64 hex digits, checked.

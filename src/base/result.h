@@ -60,8 +60,8 @@ bool is_interrupted(const Result<T>& result) {
   return !result && result.error().kind == ErrorKind::interrupted;
 }
 
-/// Whether it failed for lack of something that may be available at the next try (or was interrupted), so that
-/// the result must not be remembered.
+/// Whether it failed for lack of something that may be available at the next try (or was interrupted), so
+/// that the result must not be remembered.
 template <class T>
 bool is_scarce(const Result<T>& result) {
   return (!result && result.error().kind == ErrorKind::no_memory) || is_interrupted(result);

@@ -15,8 +15,8 @@ inline constexpr std::string_view temporary_prefix = "regard-temporary-";
 /// Folders with the source of a failed compile, for people to look at; gc removes them after a week.
 inline constexpr std::string_view kept_prefix = "regard-failed-";
 
-/// Marks the open file or folder as in use until the descriptor is closed; waits, if necessary, for scans that
-/// hold the lock only to look. Where the file system has no locks, age decides.
+/// Marks the open file or folder as in use until the descriptor is closed; waits, if necessary, for scans
+/// that hold the lock only to look. Where the file system has no locks, age decides.
 void mark_in_use(int descriptor);
 /// Whether it is no longer in use.
 bool is_abandoned(int descriptor);

@@ -31,8 +31,8 @@ Utf8Character first_character(std::string_view text);
 
 enum class Newlines : bool { escaped, kept };
 
-/// The text with escapes (\n, \x1b, \u202e) in place of control characters, direction marks, and bytes that are
-/// not UTF-8. Idempotent. With newlines kept, as in compiler output, tabs are kept as well.
+/// The text with escapes (\n, \x1b, \u202e) in place of control characters, direction marks, and bytes that
+/// are not UTF-8. Idempotent. With newlines kept, as in compiler output, tabs are kept as well.
 std::string printable(std::string_view text, Newlines newlines = Newlines::escaped);
 
 /// Of a text longer than `most` bytes, both ends, cut at whole characters, and "[...]" between them.

@@ -53,9 +53,9 @@ template <class Body>
 }
 }  // namespace no_cancellation
 
-/// Returns the result of `body`, which must not throw. A pthread_cancel of this thread is deferred until then:
-/// a cancellation unwinds the stack like an exception that must not be caught, and would end the process at the
-/// first handler or destructor on its way.
+/// Returns the result of `body`, which must not throw. A pthread_cancel of this thread is deferred until
+/// then: a cancellation unwinds the stack like an exception that must not be caught, and would end the
+/// process at the first handler or destructor on its way.
 template <class Body>
 auto without_cancellation(const Body& body) {
   int state, type;
@@ -88,9 +88,9 @@ class NoSignals {
   sigset_t taken_, before_;
 };
 
-/// A value for each thread, destroyed with it. Not thread_local: where there is no memory for a thread's first
-/// access to the variables of a library that was loaded later, or for the list of destructors to call, the C
-/// library ends the process. The pthread_key functions report failure instead.
+/// A value for each thread, destroyed with it. Not thread_local: where there is no memory for a thread's
+/// first access to the variables of a library that was loaded later, or for the list of destructors to call,
+/// the C library ends the process. The pthread_key functions report failure instead.
 ///
 /// At namespace scope: made while the library is loaded, when few keys are taken, as the first ones need no
 /// memory.

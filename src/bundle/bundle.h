@@ -47,8 +47,8 @@ class Bundle {
  public:
   /// Reads only the index, and checks all of it. Where there are trusted keys, a bundle without a valid
   /// signature by one of them is refused. The file is opened again for each kernel that is read, so that any
-  /// number of bundles costs no descriptors; whatever it contains by then, the kernel must have the checksum of
-  /// this index.
+  /// number of bundles costs no descriptors; whatever it contains by then, the kernel must have the checksum
+  /// of this index.
   static Result<std::shared_ptr<const Bundle>> open(const std::string& path,
                                                     std::span<const PublicKey> trusted = {});
   /// Opens a bundle in memory, which must outlive it; `path` is its name in messages.

@@ -21,8 +21,8 @@ extern const std::uint64_t largest_signed_entry_bytes;
 Result<std::vector<std::byte>> encode_signed(const Digest& key, const CacheEntry&,
                                              const std::string& key_file);
 
-/// The entry, or what is wrong with the bytes. Where there are trusted keys, one of them must have signed it; a
-/// signature must be valid in any case.
+/// The entry, or what is wrong with the bytes. Where there are trusted keys, one of them must have signed it;
+/// a signature must be valid in any case.
 Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte>,
                                  std::span<const PublicKey> trusted);
 

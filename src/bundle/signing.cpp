@@ -70,8 +70,8 @@ struct Secret {
   ~Secret() { OPENSSL_cleanse(text.data(), text.size()); }
 };
 
-/// Anyone who can read the file can sign in its owner's name, and anyone who can write it can have another key
-/// trusted.
+/// Anyone who can read the file can sign in its owner's name, and anyone who can write it can have another
+/// key trusted.
 Status check_private(const RegularFile& file) {
   const unsigned mode = file.status().st_mode & 0777;
   if ((mode & 0066) == 0) return {};

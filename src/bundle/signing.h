@@ -11,8 +11,8 @@
 namespace regard {
 
 /// Makes a private key and writes it to a new file, in the format that OpenSSL and others read (PKCS#8, PEM),
-/// accessible only to its owner. An existing file is never overwritten. Returns the public key that belongs to
-/// it.
+/// accessible only to its owner. An existing file is never overwritten. Returns the public key that belongs
+/// to it.
 Result<PublicKey> make_key_file(const std::string& path);
 
 /// Whether the key can be used for signing; errors are sentences that name the file.

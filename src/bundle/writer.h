@@ -27,8 +27,8 @@ struct Packed;
 /// Packs a kernel, or reads it packed. Errors are sentences.
 using GivePacked = std::function<Result<Packed>(std::size_t i)>;
 
-/// `kernels` in order and each once; only their names, sources and identities are used. They are requested one
-/// by one.
+/// `kernels` in order and each once; only their names, sources and identities are used. They are requested
+/// one by one.
 Status write_in_order(const std::string& path, const BundleAbout&, std::vector<BundleKernel> kernels,
                       const GivePacked&);
 

@@ -65,19 +65,20 @@ class Cache {
   /// The same as best effort: failures cause one warning per process.
   Status publish(const Digest& key, const CacheEntry&);
 
-  /// Finds the entry; else calls make() exactly once among threads and processes that need this key at the same
-  /// time, and publishes its result. The caller gets the result of make() even when publishing failed; an
-  /// exception from make() becomes an error. `from_cache` (can be null) reports which it was, `not_kept`
+  /// Finds the entry; else calls make() exactly once among threads and processes that need this key at the
+  /// same time, and publishes its result. The caller gets the result of make() even when publishing failed;
+  /// an exception from make() becomes an error. `from_cache` (can be null) reports which it was, `not_kept`
   /// (likewise) why publishing failed.
   Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make, bool* from_cache,
                          std::string* not_kept = nullptr);
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();
-  /// Reads every entry; `problem` says what is wrong with a bad one, `unread` why it could not be checked now.
+  /// Reads every entry; `problem` says what is wrong with a bad one, `unread` why it could not be checked
+  /// now.
   std::vector<CacheEntryInfo> verify();
-  /// Removes leftovers and bad entries, then the least recently used entries above the size limit. Returns what
-  /// is left.
+  /// Removes leftovers and bad entries, then the least recently used entries above the size limit. Returns
+  /// what is left.
   CacheStat gc();
   /// Removes every entry and all leftovers. Returns what is left.
   CacheStat clean();
@@ -95,8 +96,8 @@ class Cache {
   std::unique_ptr<cache::Flights> flights_;
 };
 
-/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard; where neither is set, or the set one
-/// belongs to another user, a folder of this user in /tmp.
+/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard; where neither is set, or the set
+/// one belongs to another user, a folder of this user in /tmp.
 std::string default_cache_directory();
 
 /// The one in /tmp.

@@ -45,8 +45,9 @@ std::string error_text(int error) {
   return std::strerror(error);
 }
 
-/// Whether a kernel could be stored in a folder. Found by trying, as permissions do not show it: root has them
-/// all, and still cannot create files in /proc or on a read-only or full file system. errno says why not.
+/// Whether a kernel could be stored in a folder. Found by trying, as permissions do not show it: root has
+/// them all, and still cannot create files in /proc or on a read-only or full file system. errno says why
+/// not.
 bool can_keep(int folder) {
   static std::atomic<unsigned> serial{0};
   constexpr std::size_t bytes_of_a_kernel = 64 * 1024;

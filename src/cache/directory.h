@@ -22,8 +22,8 @@ struct Named {
 
 class Directory {
  public:
-  /// Error: why it must not or cannot be used. Code is loaded from here, so it must belong to this user, and no
-  /// one else may be able to write to it.
+  /// Error: why it must not or cannot be used. Code is loaded from here, so it must belong to this user, and
+  /// no one else may be able to write to it.
   static Result<Directory> open(const std::string& path);
   /// Creates it, with its parents, when it does not exist.
   static Result<Directory> open_or_make(const std::string& path);

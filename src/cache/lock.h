@@ -14,8 +14,8 @@ inline constexpr std::string_view lock_suffix = ".lock";
 class ProcessLock {
  public:
   /// Waits at most `seconds`. Without a lock afterwards (the deadline passed, the call is interrupted, or the
-  /// folder takes no lock files) the caller proceeds without it; `holder()` then names the process that has it,
-  /// if any.
+  /// folder takes no lock files) the caller proceeds without it; `holder()` then names the process that has
+  /// it, if any.
   ProcessLock(const Directory&, std::string name, double seconds);
   /// Removes the lock file while it is still held, then releases it.
   ~ProcessLock();

@@ -28,8 +28,8 @@ struct LoadedArray {
 /// One array from a .npy file, or the only one (or the one called `name`) of a .safetensors file.
 LoadedArray load_array(const std::string& path, const std::string& name);
 
-/// The contents of a .safetensors file: tensors by role, and the names of those without one, of which the file
-/// of a model has many.
+/// The contents of a .safetensors file: tensors by role, and the names of those without one, of which the
+/// file of a model has many.
 struct LoadedFile {
   std::map<regard_role, LoadedArray> roles;
   std::vector<std::string> others;

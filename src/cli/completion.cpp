@@ -63,8 +63,8 @@ std::set<std::string> other_values(const std::vector<VerbInfo>& verbs) {
   return options;
 }
 
-/// bash splits a word at = and :, and replaces what follows the last of them, so the script looks at the whole
-/// line.
+/// bash splits a word at = and :, and replaces what follows the last of them, so the script looks at the
+/// whole line.
 std::string bash(const std::vector<VerbInfo>& verbs, const std::vector<std::string>& problem) {
   std::string names, cases, values;
   for (const VerbInfo& verb : verbs) {

@@ -62,8 +62,8 @@ bool same_bits(Element from, Element to);
 
 bool is_float(Element);
 
-/// Values of `from` rounded to nearest even as `to`: between float types, and between integer types where every
-/// value fits. `to_bytes` holds as many elements as `from_bytes`.
+/// Values of `from` rounded to nearest even as `to`: between float types, and between integer types where
+/// every value fits. `to_bytes` holds as many elements as `from_bytes`.
 Status convert(Element from, std::span<const std::byte> from_bytes, Element to,
                std::span<std::byte> to_bytes);
 

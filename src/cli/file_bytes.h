@@ -9,8 +9,8 @@
 
 namespace regard::cli {
 
-/// Room for all bytes of a file, of which only requested parts are read: the file of a model can be larger than
-/// the memory. Parts that are not read yet are zero. Failures are errors that name the file.
+/// Room for all bytes of a file, of which only requested parts are read: the file of a model can be larger
+/// than the memory. Parts that are not read yet are zero. Failures are errors that name the file.
 class FileBytes {
  public:
   explicit FileBytes(std::string path);

@@ -17,8 +17,8 @@ namespace regard::cli {
 Problem parse_problem(const std::string& text);
 Problem parse_problem(const std::vector<std::string>& words);
 
-/// The tensors that the command line's files contain, and the names of those of --in that the problem does not
-/// read.
+/// The tensors that the command line's files contain, and the names of those of --in that the problem does
+/// not read.
 struct Files {
   std::map<regard_role, LoadedArray> roles;
   std::vector<std::string> left_out;

@@ -29,8 +29,8 @@ class Progress {
   std::size_t total_, done_ = 0;
 };
 
-/// The same for one step of unknown length, once it has taken as long as `first`: what it is, and for how many
-/// seconds it has been running.
+/// The same for one step of unknown length, once it has taken as long as `first`: what it is, and for how
+/// many seconds it has been running.
 class Waiting {
  public:
   explicit Waiting(std::string what, std::chrono::milliseconds first = std::chrono::seconds(3));

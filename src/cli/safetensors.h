@@ -18,8 +18,8 @@ inline constexpr std::size_t safetensors_length_bytes = 8;
 /// How much of a file read_safetensors looks at: those bytes and the header; it returns the rest as views.
 std::size_t safetensors_beginning(std::span<const std::byte> file);
 
-/// The arrays in `file`, in the order of their data. As the format requires, they fill the file without holes,
-/// overlaps or duplicate names; anything else is an error.
+/// The arrays in `file`, in the order of their data. As the format requires, they fill the file without
+/// holes, overlaps or duplicate names; anything else is an error.
 Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file);
 
 /// Everything before the data, which follows in the order of `arrays` (their `bytes` are not read).

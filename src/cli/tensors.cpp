@@ -28,8 +28,8 @@ std::int64_t elements_of(const Tensor& tensor) {
   return count;
 }
 
-/// Calls each(offset of the row in elements, row-major index of its first element) for every row along the last
-/// dimension, which is contiguous.
+/// Calls each(offset of the row in elements, row-major index of its first element) for every row along the
+/// last dimension, which is contiguous.
 template <class Each>
 void for_each_row(const Tensor& tensor, const Each& each) {
   const std::int64_t columns = tensor.shape[tensor.rank - 1];
@@ -134,8 +134,8 @@ const std::vector<std::int32_t>* sequence_numbers(regard_role role, const Sequen
   }
 }
 
-/// The file's shape, where that is allowed: `ranges`, `bits` and `bias` can be broadcast over some dimensions,
-/// which are then 1.
+/// The file's shape, where that is allowed: `ranges`, `bits` and `bias` can be broadcast over some
+/// dimensions, which are then 1.
 Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int64_t> shape) {
   const bool ranges = role == REGARD_RANGES && expected.rank == 3,
              scores = role == REGARD_BITS || role == REGARD_BIAS;

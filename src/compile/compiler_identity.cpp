@@ -40,8 +40,8 @@ Result<std::string> settings_identity(std::string_view verbose_text) {
   return identity;
 }
 
-/// Whether the output stays valid as long as the compiler's file does. A wrapper such as ccache passes on what
-/// a compiler elsewhere says, and a settings file can change.
+/// Whether the output stays valid as long as the compiler's file does. A wrapper such as ccache passes on
+/// what a compiler elsewhere says, and a settings file can change.
 bool speaks_for_itself(std::string_view verbose_text, const std::string& program) {
   constexpr std::string_view clang_folder = "InstalledDir: ", gcc_called_as = "COLLECT_GCC=";
   std::error_code error;

@@ -12,8 +12,8 @@
 
 namespace regard {
 
-/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes a
-/// shared object of one source.
+/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes
+/// a shared object of one source.
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
                                               std::span<const std::string_view> quick,

@@ -37,12 +37,12 @@ ForkLocal<Gate>& process_gate = *new ForkLocal<Gate>;
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_wait{5}, longest_wait{40};
 
-/// Where this user's processes coordinate: a folder that only the user can write to, so that no one else takes
-/// a slot.
+/// Where this user's processes coordinate: a folder that only the user can write to, so that no one else
+/// takes a slot.
 std::optional<cache::Directory> meeting_folder() {
   const Result<Settings>& current = settings();
   std::vector<std::string> folders;
-  // It exists and is ours; it may also be another user's, left by `sudo`.
+  // Used only if it exists and is ours: `sudo` may have left another user's.
   if (const char* runtime = variable("XDG_RUNTIME_DIR");
       runtime != nullptr && *runtime == '/' && cache::Directory::open(runtime))
     folders.push_back(runtime + std::string("/regard"));

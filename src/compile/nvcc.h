@@ -14,7 +14,8 @@ namespace regard {
 Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const std::string& path,
                                              CompilerMemory* memory = nullptr);
 
-/// What identifies a build of nvcc in the output of `nvcc --version`: "nvcc release 13.0, V13.0.88; Build ...".
+/// What identifies a build of nvcc in the output of `nvcc --version`: "nvcc release 13.0, V13.0.88; Build
+/// ...".
 std::string nvcc_identity(std::string_view version);
 
 }  // namespace regard

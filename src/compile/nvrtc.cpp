@@ -56,8 +56,8 @@ class Program {
   }
 
  private:
-  /// NVRTC calls this now and then while it compiles. Meanwhile it also creates objects that it keeps using, so
-  /// the exit handler must be registered again.
+  /// NVRTC calls this now and then while it compiles. Meanwhile it also creates objects that it keeps using,
+  /// so the exit handler must be registered again.
   static int should_stop(void* self, void*) {
     wait_for_nvrtc_at_exit();
     const auto& program = *static_cast<const Program*>(self);

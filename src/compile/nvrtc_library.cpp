@@ -43,8 +43,8 @@ Result<void*> open_library(const std::string& path) {
   return fail(says_scarce(why) ? ErrorKind::no_memory : ErrorKind::no_kernel, std::move(why));
 }
 
-/// NVRTC opens its builtins by name only, which the loader does not find outside its own folders. A library of
-/// that name that is already open is found.
+/// NVRTC opens its builtins by name only, which the loader does not find outside its own folders. A library
+/// of that name that is already open is found.
 Status open_builtins(const fs::path& folder) {
   for (const std::string& name : names_in(folder.string())) {
     if (!name.starts_with("libnvrtc-builtins.so")) continue;

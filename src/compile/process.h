@@ -25,8 +25,8 @@ struct ProcessLimits {
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, and all signals
 /// are as at the start of a program. The program ends with this process, however that ends, and so do its
-/// children. An error means that it could not be started (`no_memory`: for lack of processes, files or memory),
-/// or that it was killed because the call should end (`interrupted`).
+/// children. An error means that it could not be started (`no_memory`: for lack of processes, files or
+/// memory), or that it was killed because the call should end (`interrupted`).
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits = {});
 

@@ -6,10 +6,10 @@
 
 namespace regard {
 
-/// For a compiler with this identity (compiler_identity.h); none for one that is neither gcc nor clang. Kernels
-/// write their loops over registers unrolled and their functions inlined or called, so there is little for much
-/// of a compiler's optimizer to find. The options follow a kernel's own, also for built-in kernels: the same
-/// compiler gives both the same bits.
+/// For a compiler with this identity (compiler_identity.h); none for one that is neither gcc nor clang.
+/// Kernels write their loops over registers unrolled and their functions inlined or called, so there is
+/// little for much of a compiler's optimizer to find. The options follow a kernel's own, also for built-in
+/// kernels: the same compiler gives both the same bits.
 std::span<const std::string_view> quick_options(std::string_view compiler_identity);
 
 }  // namespace regard

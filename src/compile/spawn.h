@@ -38,9 +38,9 @@ struct Spawn {
   const Lifeline& lifeline;
 };
 
-/// The program becomes the leader of its own process group, so that its children can be killed with it. It has
-/// no open files except the standard streams and its end of the lifeline. Returns errno, or 0 with `process`
-/// set.
+/// The program becomes the leader of its own process group, so that its children can be killed with it. It
+/// has no open files except the standard streams and its end of the lifeline. Returns errno, or 0 with
+/// `process` set.
 int spawn(Spawn, pid_t& process);
 
 }  // namespace regard

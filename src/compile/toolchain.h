@@ -69,9 +69,9 @@ class Toolchain {
 
 class CompilerMemory;
 
-/// The toolchain for a target, found once per process and again after it was replaced; the error says what was
-/// searched and what to install. `memory` (can be null) saves the first caller from asking a compiler again for
-/// its identity.
+/// The toolchain for a target, found once per process and again after it was replaced; the error says what
+/// was searched and what to install. `memory` (can be null) saves the first caller from asking a compiler
+/// again for its identity.
 Result<Toolchain*> toolchain_for(const Target&, CompilerMemory* memory = nullptr);
 
 }  // namespace regard

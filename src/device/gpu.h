@@ -110,29 +110,29 @@ Status launch(const Device&, Function, const Launch&, Stream, std::span<void* co
 Status wait(const Device&, Stream);
 
 /// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.
-/// None (null) while the stream records a graph, which may be launched in another one, beside the stream's
-/// own work; nor for streams beyond the first thousand or so. The device must be in use.
+/// Null while the stream records a graph, which can be launched in another stream, concurrently with this
+/// stream's own work; also for streams beyond the first thousand or so. The device must be in use.
 std::uint32_t* counter_at_zero(const Device&, Stream);
 /// Sets memory to 0 in the stream's order. The device must be in use.
 Status clear(const Device&, void* memory, std::int64_t bytes, Stream);
 
 // ---- memory
 
-/// The device of the backend on which memory lies. `name` is for the message: "q", "the workspace".
+/// The device of the backend on which the memory is. `name` is for the message: "q", "the workspace".
 Result<const Device*> device_of(const Backend&, const void* memory, const char* name);
-/// Whether this thread has lately found memory at that address on the device, which saves asking the driver.
-/// Memory that was freed since may have come back on another device: ask `device_of` for one tensor of a
-/// call, at least.
+/// Whether this thread has recently found memory at that address on the device, which saves asking the
+/// driver. Memory that was freed since may have been reallocated on another device: call `device_of` for at
+/// least one tensor of a call.
 bool seen_on(const Device&, const void* memory);
-/// The device of any backend on which memory lies; null: the host.
+/// The device of any backend on which the memory is; null: the host.
 const Device* device_holding(const void* memory);
 
-/// Device memory for those who have no allocator of their own, and copies in any direction, waited for.
+/// Device memory for callers that have no allocator, and synchronous copies in any direction.
 Result<void*> allocate(const Device&, std::int64_t bytes);
 Status release(const Device&, void* memory);
 Status copy(const Device&, void* to, const void* from, std::int64_t bytes);
 
-/// Memory that belongs to a stream's order: it can be given back before the work that uses it is done.
+/// Stream-ordered memory: it can be freed before the work that uses it is done.
 class OrderedMemory {
  public:
   OrderedMemory(const Device&, std::int64_t bytes, Stream);
@@ -149,15 +149,15 @@ class OrderedMemory {
   Status status_;
 };
 
-// ---- tensor maps, of NVIDIA's chips from Hopper on
+// ---- tensor maps, on NVIDIA GPUs from Hopper on
 
-/// What the tensor memory unit copies boxes by.
+/// A descriptor by which the tensor memory accelerator copies boxes.
 struct alignas(64) TensorMap {
   std::uint64_t opaque[16];
 };
 
-/// A tensor of up to 5 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
-/// bytes, zeros beyond its sizes. Strides in bytes, of the second dimension on.
+/// A tensor of up to 5 dimensions, the first one contiguous, as its boxes are copied: with 128-byte swizzle,
+/// and zeros beyond its sizes. Strides in bytes, from the second dimension on.
 struct BoxedTensor {
   enum class Type : std::uint8_t { uint8, fp16, bf16 };
   void* data = nullptr;
@@ -167,8 +167,8 @@ struct BoxedTensor {
   std::array<std::uint64_t, 4> strides{};
   std::array<std::uint32_t, 5> box{};
 };
-/// The device is in use. The driver takes longer over it than the library over the rest of a call. `name` is
-/// for the message.
+/// The device must be in use. This takes the driver longer than the rest of a call takes the library. `name`
+/// is for the message.
 Status encode(const Device&, const BoxedTensor&, const char* name, TensorMap&);
 
 }  // namespace regard::gpu

@@ -1,12 +1,12 @@
-// What a make of GPUs does behind device/gpu.h: its driver's functions under one form. A device that is
-// handed over is one of the backend's own. What is the same for every make stands in the gpu_*.cpp once.
+// What a GPU vendor's backend implements for device/gpu.h: its driver's functions in a common form. Devices
+// passed to it are the backend's own. What is the same for every vendor is implemented once, in gpu_*.cpp.
 #pragma once
 
 #include "device/gpu.h"
 
 namespace regard::gpu {
 
-/// Of a device: counters of its streams (gpu_counters.cpp).
+/// A device's counters for its streams (gpu_counters.cpp).
 class Counters;
 using CountersOfDevices = std::array<std::atomic<const Counters*>, most_devices>;
 
@@ -16,38 +16,38 @@ struct Backend {
   const Result<std::vector<Device>>& (*devices)();
   Result<const Device*> (*current_device)();
   Status (*runs_on)(const Device&, std::string_view target);
-  /// Says whether `leave` must follow: not where the device was current before.
+  /// Sets whether `leave` must follow: not where the device was current before.
   Status (*enter)(const Device&, bool& must_leave);
   void (*leave)();
 
   Status (*check_binary)(std::span<const std::byte> binary, const std::string& symbol);
-  /// Never unloaded. The device is in use.
+  /// Never unloaded. The device must be in use.
   Result<Function> (*load)(const Device&, std::span<const std::byte> binary, const std::string& symbol);
   Status (*launch)(Function, const Launch&, Stream, std::span<void* const> parameters);
   Status (*wait)(Stream);
-  /// Also where the driver does not say.
+  /// True as well where the driver does not say.
   bool (*is_capturing)(Stream);
-  /// One that no other stream of the process ever has; false while it is capturing, too.
+  /// A number that no other stream of the process ever has; also false while the stream is capturing.
   bool (*number_of)(Stream, std::uint64_t& number);
 
   Result<const Device*> (*device_of)(const void* memory, const char* name);
-  /// The device is in use. No bytes are some, so that each has an address of its own.
+  /// The device must be in use. Zero bytes count as some, so that each allocation has its own address.
   Result<void*> (*allocate)(const Device&, std::int64_t bytes);
   Status (*release)(void* memory);
   Result<void*> (*allocate_ordered)(std::int64_t bytes, Stream);
   void (*release_ordered)(void* memory, Stream);
   Status (*copy)(void* to, const void* from, std::int64_t bytes);
-  /// In the stream's order.
+  /// In stream order.
   Status (*clear)(void* memory, std::int64_t bytes, Stream);
 
-  /// Where chips have a tensor memory unit.
+  /// On chips with a tensor memory accelerator.
   Status (*encode)(const BoxedTensor&, const char* name, TensorMap&);
 
   CountersOfDevices* counters;
 };
 
-/// Memory for the counters of a device's streams; without any left, there are none. Not while a stream is
-/// captured; the device must be in use.
+/// Allocates the counters of a device's streams; without memory for them, there are none. Not while a stream
+/// is captured; the device must be in use.
 void reserve_counters(const Device&);
 
 }  // namespace regard::gpu

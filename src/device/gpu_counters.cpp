@@ -1,5 +1,5 @@
-// Counters of work that need no clearing: kernels leave them at 0, and launches in one stream follow one
-// another, so that each stream has one of its own.
+// Work counters that need no clearing: kernels leave them at 0, and launches in one stream follow one
+// another, so each stream has its own.
 #include <memory>
 
 #include "base/process_lifetime.h"
@@ -7,16 +7,16 @@
 
 namespace regard::gpu {
 
-/// The counters of a device. A stream's first call takes the next free one near its number's place and clears
-/// it. Nothing is ever taken back: whether a stream is gone the driver does not say without its handle, which
-/// then may not be used any more, and its work may go on without it. An event after each call would tell, and
-/// cost every call more than clearing costs those that find no counter here.
+/// The counters of a device. A stream's first call takes the next free one near its number's slot and clears
+/// it. Counters are never released: without the stream's handle, which may no longer be valid, the driver
+/// does not say whether a stream is gone, and its work can go on without it. An event after each call would
+/// show it, but would cost every call more than clearing costs the streams that find no counter here.
 class Counters {
  public:
   Counters(const Backend& backend, void* memory) : backend_(backend), memory_(static_cast<char*>(memory)) {}
 
   static constexpr std::size_t count = 1024;
-  static constexpr std::size_t bytes_apart = 128;  // blocks of two streams do not meet in a line of the cache
+  static constexpr std::size_t bytes_apart = 128;  // counters of two streams do not share a cache line
 
   /// Null for streams beyond the first thousand or so.
   std::uint32_t* of(std::uint64_t stream_number, Stream stream) const {
@@ -40,7 +40,7 @@ class Counters {
     return reinterpret_cast<std::uint32_t*>(memory_ + place * bytes_apart);
   }
 
-  /// Others may use it once the clearing is in the stream, before whatever they launch there.
+  /// Others can use it once the clearing is in the stream, before anything they launch there.
   std::uint32_t* cleared(std::size_t place, std::uint64_t owner, Stream stream) const {
     const bool done = backend_.clear(address(place), sizeof(std::uint32_t), stream).has_value();
     owners_[place].store(done ? owner : nobody, std::memory_order_release);

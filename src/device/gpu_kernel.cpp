@@ -1,4 +1,4 @@
-// A kernel's code on the devices, and its launches.
+// A kernel's code on devices, and its launches.
 #include <fmt/format.h>
 
 #include <utility>
@@ -14,7 +14,7 @@ Status check_binary(const Backend& backend, std::span<const std::byte> binary, c
 Kernel::Kernel(const Backend& backend, std::vector<std::byte> binary, std::string symbol)
     : backend_(backend), binary_(std::move(binary)), symbol_(std::move(symbol)) {}
 
-/// Kernels live as long as the process (engine/resolve.cpp), and the driver may be gone at its end.
+/// Kernels live as long as the process (engine/resolve.cpp), and the driver may already be gone at its end.
 Kernel::~Kernel() = default;
 
 Result<Function> Kernel::load(const Device& device) const {
@@ -24,7 +24,7 @@ Result<Function> Kernel::load(const Device& device) const {
   if (const Function known = place.load(std::memory_order_relaxed)) return known;
   const Result<Function> loaded = backend_.load(device, binary_, symbol_);
   if (!loaded) return loaded;
-  reserve_counters(device);  // what launches may need and cannot allocate
+  reserve_counters(device);  // launches may need them and cannot allocate
   place.store(*loaded, std::memory_order_release);
   return loaded;
 }

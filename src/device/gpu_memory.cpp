@@ -1,4 +1,4 @@
-// Device memory and copies, and where memory lies.
+// Device memory and copies, and locating memory.
 #include <algorithm>
 
 #include "device/gpu_backend.h"
@@ -6,7 +6,7 @@
 namespace regard::gpu {
 namespace {
 
-/// Where a thread found memory, and how much had been released until then.
+/// Where a thread found memory, and how much had been released by then.
 struct Sighting {
   const void* memory = nullptr;
   const Device* device = nullptr;
@@ -19,10 +19,10 @@ Sighting sighting(const void* memory, const Device& device) {
   return {memory, &device, releases.load(std::memory_order_relaxed)};
 }
 
-/// The thread's last ones of addresses like this, the latest first.
+/// The thread's latest sightings of addresses similar to this one, the most recent first.
 std::array<Sighting, 4>& sightings_like(const void* memory) {
   static thread_local std::array<std::array<Sighting, 4>, 16> sightings{};
-  const auto block = reinterpret_cast<std::uintptr_t>(memory) >> 8;  // no tensor of an allocator is smaller
+  const auto block = reinterpret_cast<std::uintptr_t>(memory) >> 8;  // no allocator's tensors are smaller
   return sightings[(block * 0x9E3779B97F4A7C15ull >> 32) % sightings.size()];
 }
 
@@ -32,7 +32,7 @@ void remember(const Sighting& found) {
   like.front() = found;
 }
 
-/// Of all threads, as memory is released.
+/// For all threads, as memory is released.
 void forget_sightings() {
   releases.fetch_add(1, std::memory_order_relaxed);
 }

@@ -18,7 +18,7 @@ T* pointer(const Tensor& tensor) {
   return static_cast<T*>(tensor.data);
 }
 
-/// The stride of a dimension that may be broadcast.
+/// The stride of a dimension that can be broadcast.
 i64 stride_or_zero(const Tensor& tensor, int dimension) {
   return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension];
 }
@@ -43,8 +43,8 @@ Rows score_rows(const Tensor& tensor) {
   return {tensor.data, 0, stride_or_zero(tensor, 0), tensor.strides[1]};
 }
 
-/// What shares a bias also shares its gradient, which kernels see by strides of 0. The problem says so: an
-/// empty tensor may come with any strides.
+/// Dimensions that share a bias also share its gradient, which kernels see as strides of 0. The problem
+/// decides this: an empty tensor can have any strides.
 Rows grad_bias_rows(const Problem& p, const Tensor& tensor) {
   if (!p.dbias) return {};
   const auto stride = [&tensor](int dimension, bool own) {

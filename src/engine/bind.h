@@ -1,4 +1,4 @@
-// From the caller's tensors and the plan to what a kernel is called with.
+// From the caller's tensors and the plan to the arguments of a kernel.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace regard {
 
-/// What the plan alone says, the same in every call.
+/// What depends only on the plan and is the same in every call.
 Arguments constants(const Plan&);
-/// All of it, from `constants` of the same plan. The tensors must have passed check_tensors.
+/// All arguments, from `constants` of the same plan. The tensors must have passed check_tensors.
 Arguments bind(const Plan&, const Arguments& constants, const regard_arguments&);
 inline Arguments bind(const Plan& plan, const regard_arguments& given) {
   return bind(plan, constants(plan), given);
 }
 
-/// What a stage's kernel is called with: KernelArguments of its own schedule.
+/// The arguments of a stage's kernel: KernelArguments with its own schedule.
 struct BoundArguments {
   Arguments shared;
-  alignas(Arguments) std::byte schedule[Schedule::most_bytes];  // as Schedule::write leaves it
+  alignas(Arguments) std::byte schedule[Schedule::most_bytes];  // as Schedule::write writes it
 };
 static_assert(offsetof(BoundArguments, schedule) == sizeof(Arguments));
 

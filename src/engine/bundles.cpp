@@ -23,8 +23,8 @@
 
 namespace regard {
 
-// The bundle that a library has in itself which `regard build` has made (src/aot/library.cpp). Weak: a
-// library without a bundle does not have them, and both are null. Hidden: never those of another library.
+// The bundle embedded in a library that `regard build` has made (src/aot/library.cpp). Weak: a library
+// without a bundle does not define them, and both are null. Hidden: never another library's.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::byte regard_embedded_bundle[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::byte regard_embedded_bundle_end[];
@@ -39,8 +39,8 @@ std::span<const std::byte> embedded_bundle() {
 
 using List = std::shared_ptr<const Bundles>;
 
-/// The list of this process. Its place changes in one step, so that a fork at any moment leaves the child a
-/// whole list; the lock is for those who read it meanwhile, and the child has one of its own.
+/// The list of this process. It is replaced in one step, so that a fork at any moment leaves the child a
+/// complete list; the lock is for concurrent readers, and the child has its own.
 constinit std::atomic<const List*> in_use{nullptr};
 ForkLocal<std::mutex>& in_use_lock = *new ForkLocal<std::mutex>;
 
@@ -62,8 +62,8 @@ bool replace(const List& before, std::unique_ptr<const Bundles> list) {
   return true;
 }
 
-/// A bundle that any user can write is refused, and one that another user can write gives a warning: whoever
-/// named it may not know that. With trusted keys the signature says who made it, wherever it lies.
+/// A bundle that any user can write to is refused, and one that another user can write to gives a warning, as
+/// whoever named it may not know that. With trusted keys the signature says who made it, wherever it is.
 Result<std::shared_ptr<const Bundle>> open_to_use(const std::string& path,
                                                   const std::vector<PublicKey>& trusted) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
@@ -93,7 +93,7 @@ OpenBundle open(const std::string& path, const std::vector<PublicKey>& trusted) 
   return opened(path, open_to_use(path, trusted));
 }
 
-/// Whoever loads the library trusts what is in it, so it needs no signature.
+/// Whoever loads the library trusts what is in it, so this bundle needs no signature.
 OpenBundle open_embedded() {
   const std::string path = library_path();
   return opened(path, Bundle::in_memory(path, embedded_bundle()));
@@ -104,14 +104,14 @@ bool is_folder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// Kernels come from elsewhere then, and nobody would know why they are not the ones that were built.
+/// Otherwise kernels would silently come from elsewhere instead of from the ones that were built.
 void warn_of_unopened(const OpenBundle& bundle) {
   if (bundle.bundle == nullptr)
     warn_once(fmt::format("the bundle {} is not used: {}", printable(bundle.path), bundle.problem));
 }
 
-/// What a part of REGARD_BUNDLE_PATH stands for: a file as it is, of a folder the bundles in it by name. A
-/// folder that cannot be read stands for itself, with what is wrong with it.
+/// The bundles of one element of REGARD_BUNDLE_PATH: a file itself, or the bundles in a folder, sorted by
+/// name. An unreadable folder stays in the list, with what is wrong with it.
 std::vector<OpenBundle> opened_of(const std::string& path, const std::vector<PublicKey>& trusted) {
   if (!is_folder(path)) return {open(path, trusted)};
   Result<std::vector<std::string>> names = read_names(path);
@@ -129,13 +129,13 @@ bool same(const OpenBundle& one, const OpenBundle& other) {
   return one.bundle->same_as(*other.bundle);
 }
 
-/// Whether the list has it already, so that it is not asked twice.
+/// Whether the list already has it, so that it is not asked twice.
 bool has(const Bundles& list, const OpenBundle& wanted) {
   const auto is_it = [&](const OpenBundle& other) { return same(wanted, other); };
   return (list.first && is_it(*list.first)) || std::ranges::any_of(list.others, is_it);
 }
 
-/// Appends what a part of REGARD_BUNDLE_PATH stands for.
+/// Appends the bundles of one element of REGARD_BUNDLE_PATH.
 void append(Bundles& list, const std::string& path, const std::vector<PublicKey>& trusted) {
   for (OpenBundle& bundle : opened_of(path, trusted)) {
     warn_of_unopened(bundle);
@@ -155,13 +155,13 @@ Result<std::unique_ptr<Bundles>> from_settings() {
   return list;
 }
 
-/// How many were not opened for lack of something.
+/// How many could not be opened for lack of resources.
 std::ptrdiff_t lacking(const Bundles& list) {
   return (list.first && list.first->scarce) + (list.embedded && list.embedded->scarce) +
          std::ranges::count_if(list.others, &OpenBundle::scarce);
 }
 
-/// Opens those that memory or files were lacking for, and replaces the list where some of them are there now.
+/// Opens those that lacked memory or files, and replaces the list if some of them can be opened now.
 Status complete(const List& before) {
   const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
   if (!trusted) return tl::unexpected(trusted.error());

@@ -47,14 +47,14 @@ std::string report(std::size_t kernels, const std::vector<LeftOut>& left_out) {
   return json.take();
 }
 
-/// A kernel that this library has the source of.
+/// A kernel whose source this library has.
 struct Known {
   KernelKey key;
   Rendered rendered;
 };
 
-/// The kernel that a manifest tells of, if `identity` is what its compiler makes of this library's source.
-/// Error: why not.
+/// The kernel that a manifest describes, if `identity` is that of its compiler's binary of this library's
+/// source. Error: why not.
 Result<Known> known_kernel(const Manifest& manifest, const Digest& identity) {
   const Result<KernelKey> key = parse_kernel_key(manifest.kernel);
   if (!key) return tl::unexpected(key.error());
@@ -73,7 +73,8 @@ Status loads(const Known& kernel, const CacheEntry& entry) {
   return search.load(entry.payload, kernel.rendered.symbol).map([](const Code&) {});
 }
 
-/// Whether the cache has the kernel as well: one that loads, and whose maker is as well known.
+/// Whether the cache has the kernel already: an entry that loads, and whose origin is at least as
+/// trustworthy.
 Result<bool> has_as_good(Cache& cache, const Known& kernel, const Digest& identity, const Origin& origin) {
   Cache::Missed missed;
   const std::optional<CacheEntry> there = cache.find(identity, &missed);
@@ -93,8 +94,8 @@ Result<Cache*> cache_in_use() {
   return process_cache();
 }
 
-/// Those of the cache, the last used first. An error where it cannot be read: a bundle of what is left would
-/// be taken for all of it.
+/// The entries of the cache, most recently used first. An error where it cannot be read, as a bundle of the
+/// rest would be mistaken for all of it.
 Result<std::vector<CacheEntryInfo>> entries_of(Cache& cache) {
   if (const Status readable = cache.readable(); is_scarce(readable)) return tl::unexpected(readable.error());
   std::vector<CacheEntryInfo> entries = cache.list();
@@ -131,7 +132,7 @@ Result<std::string> export_cache(const std::string& bundle) {
       continue;
     }
     const Manifest manifest(info.manifest);
-    if (manifest.kernel.empty()) continue;  // what a compiler said of itself
+    if (manifest.kernel.empty()) continue;  // what a compiler reported about itself
     const Digest identity = *parse_digest(info.key);
     if (!info.trusted) {
       left_out.push_back({manifest.kernel, untrusted});

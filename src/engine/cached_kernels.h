@@ -1,4 +1,4 @@
-// What the cache's manifests say of kernels, for lists: which are there, and what their compiler reported.
+// What the cache's manifests say about kernels, for lists: which there are, and what their compiler reported.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace regard {
 
-/// Kernel texts, each with its resources; a CPU's has none. Of several entries for one kernel, the last used
-/// one. None where REGARD_CACHE=off.
+/// Kernel texts, each with its resources; a CPU kernel has none. Of several entries for one kernel, the most
+/// recently used. Empty where REGARD_CACHE=off.
 std::map<std::string, std::optional<Resources>> cached_kernels();
 
 }  // namespace regard

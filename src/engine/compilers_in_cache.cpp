@@ -24,7 +24,7 @@ void CompilersInCache::remember(const std::string& question, const std::string& 
     manifest.member("compiler", identity);
     manifest.member("file", question);
   });
-  // In a folder that takes nothing, the compiler is asked again each time.
+  // With a folder that cannot be written to, the compiler is asked again each time.
   (void)cache_.write(key_of(question),
                      {manifest.take(), {bytes.begin(), bytes.end()}, {}, {.compiled = true, .signer = {}}});
 }

@@ -1,5 +1,5 @@
-// What compilers said of themselves, as entries of the kernel cache: checked, evicted and listed as all
-// others.
+// What compilers reported about themselves, as entries of the kernel cache: checked, evicted and listed like
+// all others.
 #pragma once
 
 #include "cache/cache.h"

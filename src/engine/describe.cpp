@@ -81,7 +81,7 @@ void write_settings(JsonWriter& json, const Settings& current) {
   });
 }
 
-/// What kernels meet: the setting comes before the folder.
+/// What kernels encounter: the setting takes precedence over the folder.
 std::string state_of(const CacheStat& stat) {
   const Result<Settings>& current = settings();
   if (!current || current->cache) return stat.state;
@@ -232,7 +232,8 @@ void add_names(Names& names, const OpenBundle& open) {
   for (const BundleKernel& kernel : open.bundle->kernels()) names.emplace(kernel.name);
 }
 
-/// The names of all in bundles; whether one is of this library's source shows when it is asked for.
+/// The names of all kernels in bundles; whether one is of this library's source shows only when it is
+/// requested.
 Names bundled_kernels(const Bundles& all) {
   Names names;
   if (all.first) add_names(names, *all.first);
@@ -240,7 +241,7 @@ Names bundled_kernels(const Bundles& all) {
   return names;
 }
 
-/// The names of all that the library has in itself.
+/// The names of all kernels in the library itself.
 Names own_kernels(const Settings& current, const Bundles& all) {
   Names names;
   if (current.built_in)
@@ -249,7 +250,7 @@ Names own_kernels(const Settings& current, const Bundles& all) {
   return names;
 }
 
-/// Those of a profile on a target, or on each CPU target.
+/// The kernels of a profile on a target, or on each CPU target.
 Result<std::vector<Listed>> kernels_of_profile(
     std::string_view profile_name, std::string_view target_name,
     const std::function<std::string_view(const std::string&)>& tier) {
@@ -260,7 +261,9 @@ Result<std::vector<Listed>> kernels_of_profile(
   std::vector<Listed> listed;
   for (const Target& target : *all) {
     if (!target_name.empty() && target.name != target_name) continue;
-    if (target.on_gpu() && target_name.empty()) continue;  // only by name: nobody wants those of all GPUs
+    if (target.on_gpu() && target_name.empty())
+      continue;  // a GPU target only by name: no one needs the
+                 // kernels of all GPUs
     const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
@@ -329,7 +332,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
 
 namespace {
 
-/// A key that somebody wrote may lack a number that all tiles of its kernel have.
+/// A key that a user wrote may lack a number that all tiles of its kernel have.
 Status has_numbers(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
@@ -369,7 +372,7 @@ Result<std::string> prepare_kernel(std::string_view text) {
 Result<std::string> cache_verb(std::string_view verb) {
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
-  // A folder that cannot be looked into now is no empty one. `stat` says it itself.
+  // A folder that cannot be read now is not an empty one. `stat` reports it itself.
   if (const Status folder = (*cache)->readable(); verb != "stat" && is_scarce(folder))
     return tl::unexpected(folder.error());
   if (verb == "list" || verb == "verify") {

@@ -1,4 +1,4 @@
-// An explanation with what the tiers know of the plan's kernels.
+// An explanation, with what the tiers know about the plan's kernels.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace regard {
 
-/// As "text", "all" or "json". Of each kernel: where it would come from, why not from the tiers before, and,
-/// for a GPU's that is there, what its compiler reported. Nothing is compiled for it.
+/// As "text", "all" or "json". For each kernel: where it would come from, why not from earlier tiers, and,
+/// for an available GPU kernel, what its compiler reported. Nothing is compiled for it.
 std::string describe(const Explanation&, std::string_view format);
 
 }  // namespace regard

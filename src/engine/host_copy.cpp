@@ -16,7 +16,7 @@ Result<HostCopy> host_copy(const regard_arguments& given) {
     const ByteRange range = range_of(tensor);
     const std::int64_t bytes =
         range.end > range.first ? static_cast<std::int64_t>(range.end - range.first) : 0;
-    // No bytes are still a place: null would be a tensor that is missing.
+    // Even zero bytes need an address: null would mean a missing tensor.
     std::vector<std::byte>& memory =
         copy.memory.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
     if (Status status = gpu::copy(*device, memory.data(), tensor.data, bytes); !status)

@@ -1,4 +1,4 @@
-// Tensors that lie on a GPU, copied to the host, for the oracle.
+// Tensors in GPU memory, copied to the host, for the oracle.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct HostCopy {
   std::vector<std::vector<std::byte>> memory;
 };
 
-/// The same tensors with the same strides; those that lie on the host already stay where they are. Waits for
-/// what the GPU has been given to do.
+/// The same tensors with the same strides; those already on the host are not copied. Waits for the GPU's
+/// pending work.
 Result<HostCopy> host_copy(const regard_arguments&);
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Workspaces for callers who do not manage their own.
+// Workspaces for callers that do not manage their own.
 #pragma once
 
 #include <fmt/format.h>

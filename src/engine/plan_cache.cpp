@@ -1,6 +1,6 @@
 // Problems seen before: a fixed open-addressing table of immutable entries behind atomic pointers. Entries
 // are added, never changed or freed, so a reader needs no lock; a full neighbourhood means planning again,
-// which is still right.
+// which is still correct.
 
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
 
 Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& given) {
   EngineOptions options = given;
-  // What a kind of GPUs stands for depends on the thread's device.
+  // The target that a kind of GPU stands for depends on the thread's device.
   if (const gpu::Backend* backend = gpu::find_backend(options.target)) {
     const Result<const Target*> target = best_gpu_target(*backend);
     if (!target) return tl::unexpected(target.error());
@@ -86,7 +86,7 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
   }
 
   Result<SharedPlan> made = make(problem, options);
-  // A plan for all cores is not kept while nobody knows how many there are.
+  // A plan for all cores is not kept while their number is not known.
   if (!made || (options.threads == 0 && !cores_are_known())) return made;
   auto entry = std::make_unique<Entry>(
       Entry{key, problem, std::string(options.target), std::string(options.family), options.threads, *made});

@@ -51,7 +51,8 @@ Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (!found && found.error().kind == ErrorKind::no_kernel && fallback_)
     found = kernels_of_fallback(found.error().message);
   if (!found) return tl::unexpected(found.error());
-  // Threads that come here together find the same kernels (resolve is single flight); the first one's stay.
+  // Threads that arrive here together find the same kernels (resolve is single flight); the first result is
+  // kept.
   return &publish(ready_, std::make_unique<const Ready>(std::move(*found)));
 }
 
@@ -65,7 +66,7 @@ Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::strin
 Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
   Result<Ready> found = kernels_of(*fallback_);
   if (is_interrupted(found)) return found;
-  if (!found) {  // what failed first is what somebody can mend
+  if (!found) {  // report the first failure, which a user can fix
     return fail(found.error().kind, fmt::format("{}{}the fallback cannot answer either: {}", why,
                                                 why.ends_with('\n') ? "" : "; ", found.error().message));
   }

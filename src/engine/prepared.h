@@ -1,4 +1,4 @@
-// A plan with its kernels, made once per problem and shared by everybody who asks for the same.
+// A plan with its kernels, made once per problem and shared by everyone who asks for the same one.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace regard {
 
-/// What a caller may say beside the problem; part of a remembered plan's identity.
+/// The caller's options besides the problem; part of a remembered plan's identity.
 struct EngineOptions {
   std::string_view target;  ///< empty: the best of this machine
   std::string_view family;  ///< empty: any
@@ -28,9 +28,9 @@ class PreparedPlan {
   /// The plan in use and its kernels, in stage order.
   struct Ready {
     const Plan* plan;
-    Arguments constants;  ///< of every call
+    Arguments constants;  ///< the same in every call
     std::vector<std::shared_ptr<const LoadedKernel>> kernels;
-    std::string fallback_reason;  ///< empty, or why the fallback answers
+    std::string fallback_reason;  ///< empty, or why the fallback is used
   };
 
   PreparedPlan(Plan best, std::optional<Plan> fallback);
@@ -40,17 +40,17 @@ class PreparedPlan {
 
   const Plan& best() const { return best_; }
   const TensorSpecs& specs() const { return specs_; }
-  /// Enough for whichever plan ends up in use.
+  /// Enough for whichever plan is used in the end.
   std::int64_t workspace_bytes() const;
 
   /// Gets every kernel at the first call; later calls are one atomic load.
   Result<const Ready*> ready();
-  /// The fallback in place of the best plan, for tensors that the latter cannot read, as `why` says.
+  /// The fallback instead of the best plan, for tensors that the latter cannot read, as `why` says.
   bool has_fallback() const { return fallback_.has_value(); }
   Result<const Ready*> fallback_ready(const std::string& why);
   /// nullptr until ready() succeeded.
   const Ready* ready_if_prepared() const { return ready_.load(std::memory_order_acquire); }
-  /// The same, or the fallback that answered so far.
+  /// The same, or the fallback if that has been used so far.
   const Ready* answering() const {
     const Ready* best = ready_if_prepared();
     return best != nullptr ? best : fallback_ready_.load(std::memory_order_acquire);
@@ -64,12 +64,12 @@ class PreparedPlan {
   std::atomic<std::int64_t> owners_{0};
   Plan best_;
   TensorSpecs specs_;
-  std::optional<Plan> fallback_;  ///< the generic or the portable kernels, where they may answer instead
+  std::optional<Plan> fallback_;  ///< the generic or the portable kernels, where they can be used instead
   std::atomic<const Ready*> ready_{nullptr}, fallback_ready_{nullptr};
 };
 
-/// One of a plan's owners. The count lies in the plan, so that the C ABI's handle is the plan itself and
-/// making one allocates nothing.
+/// One of a plan's owners. The count is in the plan, so that the C ABI's handle is the plan itself and making
+/// one allocates nothing.
 class SharedPlan {
  public:
   explicit SharedPlan(PreparedPlan* plan) : plan_(plan) {
@@ -88,7 +88,7 @@ class SharedPlan {
   PreparedPlan* operator->() const { return plan_; }
   PreparedPlan& operator*() const { return *plan_; }
 
-  /// Leaves this owner's share to the caller, who gives it back with `taken`.
+  /// Transfers this owner's share to the caller, who gives it back with `taken`.
   PreparedPlan* release() { return std::exchange(plan_, nullptr); }
   static SharedPlan taken(PreparedPlan* plan) {
     SharedPlan shared(plan);

@@ -21,15 +21,14 @@
 namespace regard {
 namespace {
 
-/// Of a file that is longer, what lies behind is not looked at; problems may then be in it twice, which does
-/// no harm.
+/// The rest of a longer file is not read; it may then contain problems twice, which does no harm.
 constexpr std::uint64_t most_read = 16 << 20;
 
 std::size_t hash_of(std::string_view line) {
   return std::hash<std::string_view>{}(line);
 }
 
-/// The lines that are there.
+/// The lines that are in the file.
 void read_lines(const std::string& path, std::unordered_set<std::size_t>& lines) {
   const Result<RegularFile> file = RegularFile::open(path, Links::followed);
   if (!file) return;
@@ -40,7 +39,7 @@ void read_lines(const std::string& path, std::unordered_set<std::size_t>& lines)
     lines.insert(hash_of(rest.substr(0, end)));
 }
 
-/// For reading too, where that is allowed. Without waiting for a pipe's reader.
+/// Also for reading, where that is allowed. Does not wait for a pipe's reader.
 Descriptor open_to_append(const std::string& path) {
   int opened = -1;
   for (const int access : {O_RDWR, O_WRONLY}) {
@@ -52,9 +51,8 @@ Descriptor open_to_append(const std::string& path) {
   return Descriptor(opened);
 }
 
-/// Whether a process ended while it wrote the last line, as it seems: of one that is just being written a
-/// part may be seen. What is appended then comes after the whole of it, and a mark stands in a line of its
-/// own.
+/// Whether a process seems to have ended while it wrote the last line; a line that is just being written may
+/// look like that. Appended text then follows the complete line, and the mark is on its own line.
 bool is_cut_off(const Descriptor& file, const struct stat& status) {
   char last = '\n';
   return status.st_size > 0 && pread(file.number(), &last, 1, status.st_size - 1) == 1 && last != '\n';
@@ -76,7 +74,7 @@ void append(const std::string& path, std::string_view line) {
   if (!write_all(file.number(), std::as_bytes(std::span(text)))) cannot(std::strerror(errno));
 }
 
-/// A forked child may find the mutex locked, so it begins anew.
+/// A forked child may find the mutex locked, so it starts with a new recorder.
 ForkLocal<Recorder>& recorder = *new ForkLocal<Recorder>;
 
 }  // namespace

@@ -26,7 +26,7 @@ struct GivenUp {
 ForkLocal<GivenUp>& given_up = *new ForkLocal<GivenUp>;
 
 struct Store {
-  std::string url;  ///< without a slash at its end
+  std::string url;  ///< without a trailing slash
   std::chrono::seconds limit;
   std::vector<PublicKey> trusted;
 
@@ -113,7 +113,7 @@ void offer(const Settings& current, const Digest& key, const CacheEntry& entry) 
   const Result<Store> store = store_of(current);
   if (!store) return;
   const auto body = encode_signed(key, entry, current.signing_key);
-  if (!body) {  // the next fetch() says more of a key that is not right any more
+  if (!body) {  // the next fetch() says more about a key that has become invalid
     if (!is_scarce(body)) warn_once("the remote store does not get a kernel: " + body.error().message);
     return;
   }

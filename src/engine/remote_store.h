@@ -1,4 +1,4 @@
-// The remote store: a server that has what other machines compiled, by the keys of the cache.
+// The remote store: a server that has what other machines compiled, by the cache's keys.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,15 @@
 
 namespace regard {
 
-/// Whether the settings of a store fit together; nothing is asked of the store, nor of the file of a key.
+/// Whether the settings of a store are consistent; accesses neither the store nor a key's file.
 Status check_remote(const Settings&);
 
-/// What the store has under the key, checked; nothing, after it has told the search why, where it has none,
-/// or where no store is set. A store that fails is given up by this process, with one warning. An error where
-/// the settings are bad, or where the call is interrupted.
+/// What the store has under the key, checked; nothing where it has none (the search gets the reason) or where
+/// no store is set. This process gives up a store that fails, with one warning. An error where the settings
+/// are invalid, or where the call is interrupted.
 Result<std::optional<CacheEntry>> fetch(Search&, const Digest& key);
 
-/// Puts what was compiled here into the store, where the settings want that. Its failure is never the
-/// caller's.
+/// Puts a newly compiled kernel into the store, if the settings say so. The caller never sees a failure.
 void offer(const Settings&, const Digest& key, const CacheEntry&);
 
 }  // namespace regard

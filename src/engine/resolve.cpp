@@ -66,7 +66,7 @@ Found search_for(const KernelKey& key, const Target& target, Search::Wanted want
 Found resolve_once(const KernelKey& key, bool& declarable) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
-  if ((*target)->on_cpu()) {  // a GPU's kernels can be made ready on a machine without one
+  if ((*target)->on_cpu()) {  // GPU kernels can be prepared on a machine without a GPU
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
   Found found = search_for(key, **target, Search::Wanted::code, declarable);
@@ -74,13 +74,13 @@ Found resolve_once(const KernelKey& key, bool& declarable) {
   return found;
 }
 
-/// What was found, or not, and when to look again for what was not to be had for lack of memory, files or
-/// disk: at the next call, and then ever less often, as a compile that fails takes a while.
+/// What was found, or not, and when to retry what failed for lack of memory, files or disk: at the next call,
+/// and then less and less often, as a failing compile takes a while.
 struct Slot {
   std::timed_mutex mutex;
   std::optional<Found> answer;
   bool declarable = false;
-  int bundles = 0;  ///< that had been added when it was looked for
+  int bundles = 0;  ///< added by the time of the search
   int scarce_answers = 0;
   Clock::time_point again;
 
@@ -91,7 +91,7 @@ struct Slot {
     const Clock::time_point start = Clock::now();
     bundles = added_bundles();
     answer = resolve_once(key, declarable);
-    constexpr int longest = 100;  // times what looking took
+    constexpr int longest = 100;  // times the duration of the search
     if (is_interrupted(*answer))
       again = start;
     else if (is_scarce(*answer))

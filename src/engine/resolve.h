@@ -35,24 +35,24 @@ struct LoadedKernel {
   std::string key;
   Code code;
   Tier tier = Tier::built_in;
-  double seconds = 0;                  ///< what finding, loading or compiling it took
-  std::optional<Resources> resources;  ///< of a GPU's kernel
-  std::string not_kept;                ///< why what was compiled is not in the cache; empty when it is
-  std::vector<std::string> missed;     ///< what tiers before said: what follows "it is"
+  double seconds = 0;                  ///< time to find, load or compile it
+  std::optional<Resources> resources;  ///< of a GPU kernel
+  std::string not_kept;                ///< why a compiled kernel is not in the cache; empty when it is
+  std::vector<std::string> missed;     ///< the reasons of earlier tiers: what follows "it is"
 };
 
-/// Single flight per key; the answer, a failure too, is kept for the life of the process, unless memory,
-/// files or disk were scarce. The error says every place searched and what would make the kernel available.
-/// `declarable`: set where it failed and a build ahead of time would help.
+/// Single flight per key; the result, even a failure, is kept for the life of the process, unless memory,
+/// files or disk were scarce. The error names every place searched and what would make the kernel available.
+/// `declarable`: set where it failed and an ahead-of-time build would help.
 Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&, bool* declarable = nullptr);
 
 /// Where it would come from, without code: nothing is loaded or compiled, and nothing is remembered.
 Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey&, bool* declarable = nullptr);
 
-/// What follows the error of such a kernel: the table of a manifest for the problem whose plan asks for it.
+/// What follows the error of such a kernel: the manifest table for the problem whose plan needs it.
 std::string how_to_declare(const Plan&);
 
-/// The process's cache, by the settings; an error only when the settings are bad.
+/// The process's cache, by the settings; an error only when the settings are invalid.
 Result<Cache*> process_cache();
 
 }  // namespace regard

@@ -28,7 +28,7 @@ void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given,
   }
 }
 
-/// Zeros everywhere, by clear(memory, bytes) of what lies in a row; the last dimension does.
+/// Sets all elements to zero, by clear(memory, bytes) on contiguous parts; the last dimension is contiguous.
 template <class Clear>
 Status clear_tensor(const regard_tensor& tensor, Clear clear) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));

@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Checks the tensors, binds them and runs every stage, on a GPU in `stream` (CUDA's null stream is one).
-/// `workspace` is 64-byte aligned and large enough.
+/// Checks the tensors, binds them and runs every stage, on a GPU in `stream` (which can be CUDA's null
+/// stream). `workspace` is 64-byte aligned and large enough.
 Status run(PreparedPlan&, const regard_arguments&, void* workspace, std::int64_t workspace_bytes,
            void* stream = nullptr);
 

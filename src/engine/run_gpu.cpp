@@ -20,7 +20,7 @@ bool has_memory(const TensorSpecs& specs, const regard_arguments& given, int rol
   return given.tensor[role].data != nullptr && !is_empty(specs.of[role]);
 }
 
-/// Every tensor of a call lies on the device of the leading one; one without elements, anywhere.
+/// Every tensor of a call must be on the device of the leading one; one without elements can be anywhere.
 Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_arguments& given,
                                      const TensorSpecs& specs, regard_role leading, const void* workspace) {
   const char* const its_name = regard_role_name(leading);
@@ -42,8 +42,8 @@ Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_a
   return device;
 }
 
-/// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
-/// may hold anything.
+/// The kernel counts from 0 in the stream's own counter or, where there is none, in the workspace, whose
+/// content is undefined.
 Status start_count(const gpu::Device& device, gpu::Stream stream, void* in_workspace, u32*& counter) {
   counter = gpu::counter_at_zero(device, stream);
   if (counter != nullptr) return {};
@@ -52,7 +52,7 @@ Status start_count(const gpu::Device& device, gpu::Stream stream, void* in_works
 }
 
 constexpr std::size_t most_stages = 3;
-/// Of each stage that loads and stores by tensor maps.
+/// For each stage that loads and stores by tensor maps.
 using BoxesOfStages = std::array<std::optional<TensorBoxes>, most_stages>;
 
 /// Or why the plan's kernels cannot read or write these tensors.

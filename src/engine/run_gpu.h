@@ -9,18 +9,18 @@
 
 namespace regard {
 
-/// The tensors must have passed check_tensors; the workspace is large enough. Kernels that are missing are
-/// got first. The stages are put into the stream, and nothing is waited for.
+/// The tensors must have passed check_tensors; the workspace must be large enough. Missing kernels are
+/// obtained first. The stages are enqueued in the stream, and nothing is waited for.
 Status run_on_gpu(PreparedPlan&, const regard_arguments&, void* workspace, gpu::Stream);
 
-/// The tensor by which the device of a call is known: Q where it has elements, else another one that has
-/// some. None where no output has any, so that nothing is to be computed.
+/// The tensor that determines the device of a call: Q where it has elements, else another one that has some.
+/// None where no output has any, so that there is nothing to compute.
 std::optional<regard_role> leading_tensor(const TensorSpecs&, const regard_arguments&);
 
-/// Sets a part of the tensor of that role to 0 in the stream's order.
+/// Sets a part of the tensor of that role to 0 in stream order.
 Status clear_on_gpu(const Target&, regard_role, void* memory, std::int64_t bytes, gpu::Stream);
 
-/// Loads the kernels into a device, so that launches, also while a stream is captured, need not.
+/// Loads the kernels into a device, so that launches need not, even while a stream is captured.
 Status load_on_gpu(const PreparedPlan::Ready&, const gpu::Device&);
 
 }  // namespace regard

@@ -1,5 +1,5 @@
-// A search for a kernel through the tiers (engine/tiers.h): what all of them go by, and what one learns for
-// the next.
+// A search for a kernel through the tiers (engine/tiers.h): what all of them depend on, and what one finds
+// out for the next.
 #pragma once
 
 #include <chrono>
@@ -27,22 +27,21 @@ class Search {
   const Settings& settings;
   const std::string text;  ///< of the key
 
-  /// What a compiler is given. Made for the first tier that asks.
+  /// The input of a compiler. Made for the first tier that needs it.
   Result<const Rendered*> rendered();
-  /// What a compiler is given, the compiler, and what the cache knows the result by.
+  /// The input of a compiler, the compiler, and the result's key in the cache.
   struct Source {
     const Rendered* rendered;
     Cache* cache;
     Result<Toolchain*> toolchain;
-    std::optional<Digest> digest;  ///< of what the toolchain makes of it; none without one
+    std::optional<Digest> digest;  ///< of the toolchain's result; none without a toolchain
   };
-  /// Made for the first tier that asks.
+  /// Made for the first tier that needs it.
   Result<const Source*> source();
-  /// Whether this machine may and can compile it; not before source().
+  /// Whether this machine is allowed and able to compile it; only after source().
   bool compiles() const { return source_->toolchain.has_value() && settings.jit; }
 
-  /// A binary as code; GPUs get it later, each when it is first used there. None where only the place is
-  /// wanted.
+  /// A binary as code; GPUs get it later, each at first use. None where only the tier is requested.
   Result<Code> load(const std::vector<std::byte>& binary, const std::string& symbol) const;
   bool wants_code() const { return wanted_ == Wanted::code; }
 
@@ -56,10 +55,10 @@ class Search {
   /// The error of a search that found nothing: what each tier said.
   Error failure() const;
 
-  bool cached_does_not_load = false;  ///< the entry of the own digest
-  bool declarable = false;            ///< where it is not found, a build ahead of time would help
+  bool cached_does_not_load = false;  ///< the entry under this search's own digest
+  bool declarable = false;            ///< if it is not found, an ahead-of-time build would help
 
-  /// For the log: the time since the last one was spent on this.
+  /// For the log: the time since the previous one was spent on this.
   void spent_on(const char* step);
   const std::string& steps() const { return steps_; }
 

@@ -23,8 +23,8 @@ Status encode(const gpu::Device& device, const TensorBox& box, gpu::TensorMap& m
   return gpu::encode(device, boxed, box.name, map);
 }
 
-/// A thread's last maps, enough for the layers of a model in turns. A map stands at one of a few places from
-/// its hash on; of those the one unused for longest makes room, which is never one of the same call.
+/// A thread's last maps, enough for the layers of a model in turn. A map is in one of a few slots from its
+/// hash on; the least recently used of them is replaced, which is never one of the same call.
 class Recent {
  public:
   Status find(const gpu::Device& device, const TensorBox& box, const gpu::TensorMap*& found) {
@@ -49,7 +49,7 @@ class Recent {
 
  private:
   static constexpr std::size_t places = 512, probes = 8;
-  static_assert(probes > std::tuple_size_v<TensorMaps>);  // those of a call
+  static_assert(probes > std::tuple_size_v<TensorMaps>);  // the maps of one call
 
   struct Entry {
     TensorBox box;  ///< without rows: none yet
@@ -68,7 +68,7 @@ class Recent {
   std::uint64_t uses_ = 0;
 };
 
-/// 128 KiB, for threads that come here alone.
+/// 128 KiB, only for threads that get here.
 const ThreadSlot<Recent> recent_of_thread;
 
 }  // namespace

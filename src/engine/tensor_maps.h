@@ -8,11 +8,11 @@
 
 namespace regard {
 
-/// Until the thread's next call.
+/// Valid until the thread's next call.
 using TensorMaps = std::array<const gpu::TensorMap*, std::tuple_size_v<decltype(TensorBoxes::box)>>;
 
-/// One map for each box. Remembered per thread, so that a call with tensors of one of its last hundred calls
-/// encodes nothing. The device must be in use.
+/// One map for each box. Remembered per thread, so that a call with the tensors of one of its last hundred
+/// calls encodes nothing. The device must be in use.
 Status tensor_maps(const gpu::Device&, const TensorBoxes&, TensorMaps&);
 
 }  // namespace regard

@@ -16,10 +16,10 @@
 namespace regard {
 namespace {
 
-/// How many bundles a sentence names; it counts the others.
+/// How many bundles a sentence names; the others are counted.
 constexpr std::size_t most_named = 3;
 
-/// Of bundles that have no kernel of that name. "not in the bundles a, b, c and 1497 others".
+/// For bundles that have no kernel of that name: "not in the bundles a, b, c and 1497 others".
 void not_in(Search& search, std::span<const std::string> paths) {
   if (paths.empty()) return;
   const std::size_t shown = std::min(most_named, paths.size()), others = paths.size() - shown;
@@ -66,8 +66,8 @@ bool has_kernels_of(const Bundle& bundle, const std::string& target) {
   return first != bundle.kernels().end() && first->name.starts_with(beginning);
 }
 
-/// The bundle whose `undeclared` decides; null: none forbids anything. A bundle decides for the targets alone
-/// that it has kernels of: a manifest for GPUs says nothing of CPUs.
+/// The bundle whose `undeclared` decides; null: none forbids anything. A bundle decides only for targets that
+/// it has kernels for: a manifest for GPUs says nothing about CPUs.
 const Bundle* strictest_of(const Search& search, const Bundles& all) {
   const Bundle* strictest = nullptr;
   const auto ask = [&](const OpenBundle& open) {
@@ -90,13 +90,13 @@ const Bundle* strictest_of(const Search& search, const Bundles& all) {
   return strictest;
 }
 
-/// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
+/// For `undeclared` in a bundle's manifest: kernels that are in no bundle must not come from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
   search.declarable = true;
   search.missed(fmt::format("not looked for elsewhere, as the bundle {} has undeclared = \"{}\"",
                             printable(bundle.path()), bundle.about().undeclared));
   Error error = search.failure();
-  // Nothing else may answer in its place.
+  // Nothing else can be used instead.
   if (bundle.about().undeclared == word(Undeclared::error)) error.kind = ErrorKind::refused;
   return tl::unexpected(std::move(error));
 }

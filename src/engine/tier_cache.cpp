@@ -11,8 +11,8 @@
 namespace regard {
 namespace {
 
-/// Entries that a compiler made elsewhere, or here before. Manifests only propose compilers; the key, with
-/// this library's own source in it, decides.
+/// Entries that a compiler made elsewhere, or here before. Manifests only propose compilers; the key, which
+/// includes this library's own source, decides.
 std::vector<Digest> of_any_compiler(const Search& search, const Search::Source& source) {
   std::vector<Digest> digests;
   for (const CacheEntryInfo& entry : source.cache->list()) {

@@ -14,12 +14,12 @@ std::string jit_is_off(Search& search) {
   return "REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build it ahead of time";
 }
 
-/// Makes an entry, and loads it: what does not load is not worth keeping.
+/// Makes an entry, and loads it: an entry that does not load is not worth keeping.
 class Maker {
  public:
   Maker(Search& search, const Search::Source& source) : search_(search), source_(source) {}
 
-  /// From the remote store; nothing where that has none that loads.
+  /// From the remote store; nothing where it has none that loads.
   Result<std::optional<CacheEntry>> fetch() {
     Result<std::optional<CacheEntry>> entry = regard::fetch(search_, *source_.digest);
     if (!entry || !*entry) return entry;
@@ -46,7 +46,7 @@ class Maker {
     return entry;
   }
 
-  /// Whether it was made here; else another thread or process has made the entry.
+  /// Whether it was made here; else another thread or process made the entry.
   bool has_made() const { return code_.has_value(); }
 
   /// What was made here.
@@ -67,7 +67,7 @@ class Maker {
   Tier tier_ = Tier::compile;
 };
 
-/// Answers a search for the place alone: nothing is compiled, and nothing is kept.
+/// Answers a search for the tier only: nothing is compiled, and nothing is kept.
 Found find_place(Search& search, Maker& maker) {
   const Result<std::optional<CacheEntry>> fetched = maker.fetch();
   if (!fetched) return tl::unexpected(fetched.error());

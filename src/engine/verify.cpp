@@ -41,8 +41,8 @@ void for_each_element(const regard_tensor& tensor, Body body) {
   }
 }
 
-/// The outputs of the live call with memory of their own, contiguous. They start with what the live ones
-/// hold: rows past a sequence's end are not written, and are no difference.
+/// The outputs of the live call with their own contiguous memory. They start with the live contents: rows
+/// past a sequence's end are not written, and must not count as a difference.
 struct SecondOutputs {
   regard_arguments arguments;
   std::vector<std::vector<std::byte>> memory;
@@ -63,7 +63,7 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
     }
     const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
     const auto* from = static_cast<const std::byte*>(tensor.data);
-    // An empty one has an address, too, as none would mean that it is missing.
+    // Even an empty one has an address, as null would mean that it is missing.
     std::vector<std::byte>& to =
         second.memory.emplace_back(static_cast<std::size_t>(std::max(elements * size, size)));
     for_each_element(live.tensor[index], [&](std::int64_t place, std::int64_t offset) {
@@ -87,15 +87,14 @@ std::vector<double> values(const regard_tensor& tensor) {
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))
-      continue;  // -inf beside -inf is no difference
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;  // -inf in both is no difference
     const double difference = std::abs(a[i] - b[i]);
     largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
   }
   return largest;
 }
 
-/// A word that is neither a target nor a family may have been meant as "oracle". Numbers of a tile are
+/// A word that is neither a target nor a family may have been meant as "oracle". The numbers of a tile are
 /// checked with the plan.
 Status known_path(const std::string& wanted) {
   const Result<std::vector<Target>>& all = targets();

@@ -1,5 +1,5 @@
-// Calls that run at the same time need a workspace each. One that two of them share gives wrong results
-// without a word, so debug builds and REGARD_VERIFY look out for it.
+// Calls that run at the same time need a workspace each. A shared one silently gives wrong results, so debug
+// builds and REGARD_VERIFY check for it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace regard {
 
-/// The use of a workspace from here to the end of the scope, on a CPU target: on a GPU the work goes on after
-/// the call. Uses are linked to each other where they lie, as a run allocates nothing.
+/// The use of a workspace from here to the end of the scope, on a CPU target: on a GPU the work continues
+/// after the call. Uses are linked in place, as a run allocates nothing.
 class WorkspaceUse {
  public:
   WorkspaceUse(const void* workspace, std::int64_t bytes);
@@ -17,7 +17,7 @@ class WorkspaceUse {
   WorkspaceUse(const WorkspaceUse&) = delete;
   WorkspaceUse& operator=(const WorkspaceUse&) = delete;
 
-  /// An error where another call uses some of it.
+  /// An error where another call uses some of the same memory.
   const Status& status() const { return status_; }
 
  private:

@@ -26,8 +26,8 @@ struct Head {
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
-/// D of a row, and how wrong a kernel's may be. It comes from the O that the kernel reads too; but D of an O
-/// that is not rounded is as right.
+/// D of a row, and its largest error in a kernel. It comes from the same O that the kernel reads; but D of an
+/// unrounded O is equally correct.
 struct Delta {
   double value = 0, error = 0;
 };
@@ -55,7 +55,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const Matrix q = inputs.matrix(REGARD_Q, b, h), o = inputs.matrix(REGARD_O, b, h),
                grad_o = inputs.matrix(REGARD_GRAD_O, b, h);
   const double scale = scale_of(problem);
-  const bool whole = grad_k.value.rows > 0;  // rows of dQ alone need no sums over all rows
+  const bool whole = grad_k.value.rows > 0;  // dQ alone needs no sums over all rows
   Row row;
   Sums grad_q(1, problem.d, precision, Common::yes);
   grad_q.expect(k);
@@ -88,7 +88,8 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       const double d_s_error =
           precision.weight(weight, row.log_weight[at], relative.of_each()) * std::fabs(d_p - delta.value) +
           weight * (delta.error + d_p_error);
-      // Rows that are alike have one D and one dP, and so one error of them; others have another sign.
+      // Equal rows have the same D and dP, and so the same error of them; other rows' errors have other
+      // signs.
       const double common = std::copysign(weight * (delta.error + d_p_error), delta.value);
       const double shared = precision.relative(row.log_weight[at], relative.shared);
       if (write_bias) {
@@ -156,7 +157,7 @@ Outputs backward(const Inputs& inputs, const Options& options) {
     write_keys(grad_k, b, kv_head, inputs.sequence(b).first_k, write_k);
     write_keys(grad_v, b, kv_head, inputs.sequence(b).first_k, write_v);
   };
-  // A sampled head is one that has something to compute.
+  // Only heads that have something to compute are sampled.
   const auto counts = options.max_heads == 0 ? +[](const Sequence& s) { return s.sq > 0 || s.sk > 0; }
                                              : +[](const Sequence& s) { return s.sq > 0 && s.sk > 0; };
   for_each_head(inputs, problem.hk, options.max_heads, options.threads, counts, head);

@@ -9,7 +9,7 @@
 namespace regard::oracle {
 namespace {
 
-// About what a core does in fp64 here, in multiply-adds per second, and how long a check may take.
+// The approximate speed of a core in fp64 here, in multiply-adds per second, and how long a check may take.
 constexpr double speed = 1e9, seconds = 2;
 
 /// Multiply-adds for one query row of one head, errors included.
@@ -25,7 +25,7 @@ std::int64_t at_least_one(double count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(count));
 }
 
-/// What of the problem can be checked in time.
+/// The part of the problem that can be checked in time.
 Options sample(const Problem& p, int threads) {
   Options options{threads, 0, 0};
   const double budget = speed * seconds * std::max(threads, 1);
@@ -42,7 +42,7 @@ Options sample(const Problem& p, int threads) {
   return options;
 }
 
-/// JSON has no infinity: that is a word.
+/// JSON has no infinity: a word stands for it.
 void write_number(JsonWriter& json, std::string_view name, double value) {
   std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
 }

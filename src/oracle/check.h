@@ -1,4 +1,4 @@
-// A call's outputs judged by the oracle, as a report for people and programs.
+// Judges a call's outputs by the oracle, as a report for people and programs.
 #pragma once
 
 #include <string>

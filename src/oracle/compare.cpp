@@ -27,8 +27,8 @@ class Walk {
   std::int64_t at_[4] = {}, offset_ = 0;
 };
 
-/// Root mean square of the finite elements: what counts as a number of ordinary size in this output. Some
-/// element is at least that large, also where all are equal and the root is rounded up.
+/// Root mean square of the finite elements: the ordinary size of a number in this output. Some element is at
+/// least that large, even where all are equal and the root is rounded up.
 double ordinary_size(const std::vector<double>& values) {
   double sum = 0, count = 0, largest = 0;
   for (const double value : values) {
@@ -44,13 +44,14 @@ void compare_element(double actual, double exact, double expected_error, regard_
                      std::int64_t i, Comparison& result) {
   ++result.compared;
   double absolute = std::fabs(actual - exact), allowed = tolerance(dtype, exact, expected_error);
-  if (actual == exact) absolute = 0;  // equal infinities too
-  // What overflows the output's type is stored as infinity, or as the largest number where there is none.
+  if (actual == exact) absolute = 0;  // also equal infinities
+  // A value that overflows the output's type is stored as infinity, or as the largest number where there is
+  // none.
   const double largest = format(dtype).largest();
   if (std::isfinite(exact) && std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest &&
       actual * exact > 0)
     absolute = 0;
-  if (std::isnan(exact)) {  // the inputs make it NaN, and that must show
+  if (std::isnan(exact)) {  // the inputs make it NaN, and the output must show that
     absolute = std::isnan(actual) ? 0 : infinity;
     allowed = 0;
   }

@@ -45,7 +45,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_LENGTHS_K:  // [b], [b+1]
       return {strides[0], 0, 0};
     case REGARD_SEED:
-    case REGARD_K_NEW:  // a cache is refused before
+    case REGARD_K_NEW:  // a cache was refused before
     case REGARD_V_NEW:
     case REGARD_ROPE_COS:
     case REGARD_ROPE_SIN:
@@ -124,11 +124,11 @@ double Inputs::descale(regard_role role, std::int64_t batch, std::int64_t kv_hea
 }
 
 bool Inputs::visible_by_position(const Sequence& s, std::int64_t i, std::int64_t j) const {
-  // How far the key stands right of the query's place on the diagonal.
+  // How far the key is to the right of the query's position on the diagonal.
   const std::int64_t bottom_right = j - (i + s.sk - s.sq), top_left = j - i;
   const auto in_window = [&](std::int64_t distance) {
     const bool left = problem_.window_left < 0 || distance >= -problem_.window_left ||
-                      j < problem_.sink_tokens;  // sink tokens relax the left edge alone
+                      j < problem_.sink_tokens;  // sink tokens relax only the left edge
     return left && (problem_.window_right < 0 || distance <= problem_.window_right);
   };
   switch (problem_.mask) {

@@ -1,5 +1,5 @@
-// A problem's inputs as plain numbers: where each sequence lies, which key a query sees, what is added to a
-// score. The only file here that knows about strides, broadcasting, varlen and dtypes.
+// A problem's inputs as plain numbers: where each sequence begins, which keys a query sees, what is added to
+// a score. The only file here that knows about strides, broadcasting, varlen and dtypes.
 #pragma once
 
 #include <cassert>
@@ -12,8 +12,8 @@
 
 namespace regard::oracle {
 
-/// Where the element (batch, head, row, 0) of a role lies. Broadcast dimensions have stride 0; the columns
-/// are contiguous.
+/// The offset of element (batch, head, row, 0) of a role. Broadcast dimensions have stride 0; the columns are
+/// contiguous.
 struct Index {
   std::int64_t batch = 0, head = 0, row = 0;
   std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const {
@@ -22,7 +22,7 @@ struct Index {
 };
 Index index_of(regard_role, int rank, const std::int64_t* shape, const std::int64_t* strides);
 
-/// One sequence of the batch: its logical lengths and where its first token lies (0 when dense).
+/// One sequence of the batch: its logical lengths and the position of its first token (0 when dense).
 struct Sequence {
   std::int64_t sq = 0, sk = 0, first_q = 0, first_k = 0;
 };
@@ -49,11 +49,11 @@ class Inputs {
   const Sequence& sequence(std::int64_t batch) const {
     return sequences_[static_cast<std::size_t>(alike_ ? 0 : batch)];
   }
-  /// Whether all sequences have the same lengths, so that the first one speaks for all.
+  /// Whether all sequences have the same lengths, so that the first one represents all.
   bool alike() const { return alike_; }
   std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
 
-  /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied with their descale factor.
+  /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied by their descale factor.
   Matrix matrix(regard_role, std::int64_t batch, std::int64_t head) const;
 
   /// Whether query i of the sequence sees its key j: position, ranges and bits all allow it.
@@ -62,7 +62,7 @@ class Inputs {
   double bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// The learned sink's logit; -inf without one.
   double sink(std::int64_t head) const;
-  /// What draws for dropout in a head.
+  /// The random generator for a head's dropout.
   philox::Random random(std::int64_t batch, std::int64_t head) const;
   /// Whether dropout keeps a weight of that head.
   bool kept(const philox::Random&, std::int64_t i, std::int64_t j) const;
@@ -80,7 +80,7 @@ class Inputs {
   const regard_arguments& arguments_;
   Index index_[REGARD_ROLE_COUNT];
   bool alike_;
-  std::vector<Sequence> sequences_;  ///< alike: the first one
+  std::vector<Sequence> sequences_;  ///< if all are equal: only the first
   std::uint64_t seed_ = 0, offset_ = 0;
   int keep_ = 255;
 };

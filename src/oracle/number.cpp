@@ -41,7 +41,7 @@ double Format::floor() const {
   return std::ldexp(1.0, smallest_exponent() - mantissa_bits - 1);
 }
 double Format::largest() const {
-  // e4m3 uses the highest exponent for numbers too, all but the all-ones mantissa.
+  // e4m3 uses the highest exponent for numbers as well, except for the all-ones mantissa.
   const double significand = 2.0 - std::ldexp(1.0, infinity ? -mantissa_bits : 1 - mantissa_bits);
   return std::ldexp(significand, infinity ? bias() : bias() + 1);
 }
@@ -91,7 +91,7 @@ std::uint32_t encode_bits(const Format& format, double value) {
   const std::uint64_t half = std::uint64_t{1} << (lost - 1), rest = significand & (2 * half - 1);
   std::uint64_t kept = significand >> lost;
   if (rest > half || (rest == half && kept % 2 == 1)) ++kept;
-  // The implied bit counts as one of the exponent, and what is carried as one more.
+  // The implied bit counts as one in the exponent, and a carry as one more.
   if (exponent >= smallest) kept += static_cast<std::uint64_t>(exponent - smallest) << m;
   const std::uint32_t most = format.infinity ? ones_exponent : (ones_exponent | ones_mantissa) - 1;
   return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(kept, most));

@@ -1,4 +1,4 @@
-// The number formats: one element of memory to a double and back, rounded to nearest even.
+// The number formats: converts one element of memory to a double and back, rounded to nearest even.
 #pragma once
 
 #include <cstdint>

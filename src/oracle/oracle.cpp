@@ -9,7 +9,7 @@
 namespace regard::oracle {
 namespace {
 
-/// The oracle is also called without outputs, so it checks its inputs alone.
+/// The oracle is also called without outputs, so it checks only its inputs.
 Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);

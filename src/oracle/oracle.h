@@ -1,6 +1,6 @@
 // The oracle: attention in fp64, written for clarity, every feature, forward and backward
-// (docs/semantics.md). It reads the same tensors a kernel reads and answers in doubles; everything else here
-// is judged against it.
+// (docs/semantics.md). It reads the same tensors as a kernel and returns doubles; everything else here is
+// judged against it.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace regard::oracle {
 
 /// One output, in row-major order of the role's logical shape (tensor_spec).
 struct Output {
-  /// The exact result: NaN where the inputs make it so, and where there is none.
+  /// The exact result: NaN where the inputs make it so, and where there is no result.
   std::vector<double> value;
-  /// What a well-made kernel of these types is expected to err by, before the output itself is rounded
+  /// The expected error of a well-made kernel of these types, before the output itself is rounded
   /// (docs/tolerances.md); `no_result` where there is none.
   std::vector<double> error;
 
   static constexpr double no_result = -1;
-  /// False where a kernel must leave the element alone (rows and columns past a logical length) and where
-  /// Options leave it out: `compare` skips it.
+  /// False where a kernel must not write the element (rows and columns past a logical length) and where
+  /// Options exclude it: `compare` skips it.
   bool has_result(std::size_t i) const { return error[i] != no_result; }
 };
 using Outputs = std::map<regard_role, Output>;
@@ -31,16 +31,16 @@ using Outputs = std::map<regard_role, Output>;
 struct Options {
   int threads = 1;
   /// Compute at most this many query rows per head, spread evenly; the others have no result. 0 means all.
-  /// Backward then gives grad_q alone, as the other gradients are sums over all rows.
+  /// Backward then gives only grad_q, as the other gradients are sums over all rows.
   std::int64_t max_rows = 0;
-  /// Backward only: compute at most this many (batch, K/V head) pairs, of those that have queries and keys
-  /// and spread evenly; the others have no result, and gradients that are sums over heads are left out. 0
-  /// means all.
+  /// Backward only: compute at most this many (batch, K/V head) pairs, of those that have queries and keys,
+  /// spread evenly; the others have no result, and gradients that are sums over heads are omitted. 0 means
+  /// all.
   std::int64_t max_heads = 0;
 };
 
-/// Forward: o, lse, dropout_mask. Backward: grad_q, grad_k, grad_v and, when asked, grad_bias, grad_sink; it
-/// takes D from the O that the kernel reads too, and computes the weights and LSE itself from q and k.
+/// Forward: o, lse, dropout_mask. Backward: grad_q, grad_k, grad_v and, when requested, grad_bias, grad_sink;
+/// it takes D from the same O that the kernel reads, and computes the weights and LSE itself from q and k.
 Result<Outputs> run(const Problem&, const regard_arguments&, const Options& = {});
 
 struct Comparison {

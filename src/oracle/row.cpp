@@ -85,7 +85,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   double sum = std::exp(sink - largest);
   for (const double s : score) sum += std::exp(s - largest);
   row.lse = largest + std::log(sum);
-  // Not exp(score - lse): at scores of 1e20 lse has no digits left for the logarithm of the sum.
+  // Not exp(score - lse): at scores of 1e20, lse has no digits left for the logarithm of the sum.
   row.sink_weight = std::exp(sink - largest) / sum;
   for (std::size_t j = 0; j < keys; ++j) {
     row.weight[j] = std::exp(score[j] - largest) / sum;
@@ -112,7 +112,7 @@ void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit,
   std::vector<std::int64_t> pairs;
   for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
     pairs.push_back(all[static_cast<std::size_t>(i)]);
-  // Plain threads, as a forked child may verify too.
+  // Plain threads, as a forked child may verify as well.
   parallel_for(pairs.size(), static_cast<std::size_t>(std::max(threads, 1)),
                [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
 }

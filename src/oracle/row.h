@@ -1,4 +1,4 @@
-// One query row: its scores, weights and LSE. Forward and backward share it.
+// One query row: its scores, weights and LSE. Shared by forward and backward.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace regard::oracle {
 
-/// A running sum is looked at after this many terms: how large it gets on the way decides about its
-/// roundings.
+/// A running sum is inspected every so many terms: how large it gets on the way determines its rounding
+/// errors.
 constexpr std::int64_t looked_at = 32;
 
 struct Row {
   std::vector<double> weight;      ///< P before dropout; 0 where the key is not visible
   std::vector<double> log_weight;  ///< score - LSE, -infinity where the key is not visible
-  std::vector<double> keep;        ///< what dropout multiplies the weight with: 0 or 1 / keep probability
+  std::vector<double> keep;        ///< the factor of the weight in dropout: 0 or 1 / keep probability
   std::vector<double> slope;       ///< derivative of the soft cap: 1 without one
   double lse = 0;
   double largest_weight = 0;
@@ -28,24 +28,23 @@ struct Row {
   double logit_per_lost = 0;  ///< bound of what changes of 1 in the numbers of Q and K do to a score
 };
 
-/// Row i of the sequence for one query head. `q` has d numbers; `largest_k` is the largest norm of a key.
+/// bound of a score's change when numbers of Q and K change by 1
 void compute_row(const Inputs&, std::int64_t batch, std::int64_t head, std::int64_t i, const double* q,
                  const Matrix& k, double largest_k, Row& row);
 
 struct Dot {
   double value = 0;
-  double peak = 0;  ///< the largest the sum gets on the way, without its sign
+  double peak = 0;  ///< the largest absolute value that the sum reaches on the way
 };
 Dot dot(const double* a, const double* b, std::int64_t count);
 double norm(const double* a, std::int64_t count);
 double largest_norm(const Matrix&);
 
-/// At most `limit` of `count` things, evenly spread, the first and the last among them; all when limit is 0.
+/// At most `limit` of `count` indices, evenly spread, including the first and the last; all when limit is 0.
 std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit);
 
 /// Calls body(batch, head) for all pairs whose sequence `counts`, or for at most `limit` of them (0: for
-/// all), on several threads. Sequences that do not count take no time for each head: there may be 10^9 of
-/// them.
+/// all), on several threads. Sequences that do not count take no time per head: there may be 10^9 of them.
 void for_each_head(const Inputs&, std::int64_t heads, std::int64_t limit, int threads,
                    bool (*counts)(const Sequence&),
                    const std::function<void(std::int64_t, std::int64_t)>& body);

@@ -1,5 +1,5 @@
-// Sums of products that know how wrong a kernel's sum may be (docs/tolerances.md): independent errors add up
-// as squares, those that all terms have together as they are.
+// Sums of products that track how wrong a kernel's sum can be (docs/tolerances.md): independent errors add up
+// as squares, errors common to all terms linearly.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,13 @@ namespace regard::oracle {
 /// What a sum adds to a row: factor * x.
 struct Term {
   double factor = 0;
-  double error = 0;      ///< of the factor, absolute: what it errs by on its own
-  double shared = 0;     ///< of the factor, relative: what it may err by together with the others
-  double vanishing = 0;  ///< what may be lost of the factor because it lies near 0
-  double common = 0;     ///< of the factor, absolute and with a sign: an error that is one for all terms
+  double error = 0;      ///< of the factor, absolute: its own, independent error
+  double shared = 0;     ///< of the factor, relative: its error in common with the others
+  double vanishing = 0;  ///< what can be lost of the factor because it is near 0
+  double common = 0;     ///< of the factor, absolute and signed: one error for all terms
 };
 
-/// The weight of key j after dropout, as it is multiplied with V or dO. `row_error`: of all weights of the
-/// row.
+/// The weight of key j after dropout, as it is multiplied by V or dO. `row_error`: of all weights of the row.
 inline Term weight_of(const Row& row, std::size_t j, const Precision& precision, const RowError& row_error) {
   const double weight = row.weight[j], keep = row.keep[j];
   return {keep * weight,
@@ -50,7 +49,7 @@ struct Sums {
       matrix->values.assign(static_cast<std::size_t>(matrix->rows * matrix->columns), 0);
     tallies_.assign(static_cast<std::size_t>(value.rows), {});
   }
-  /// Numbers that may stand as x: what is lost of factors near 0 counts by the largest of each column.
+  /// The values that x can have: what is lost of factors near 0 is weighted by the largest of each column.
   void expect(const Matrix& x) {
     for (std::int64_t i = 0; i < x.rows; ++i)
       for (std::int64_t c = 0; c < x.columns; ++c)

@@ -9,31 +9,32 @@
 namespace regard::oracle {
 namespace {
 
-/// Kernels add up parts of a long sum, which are about this long, and then the parts.
+/// Kernels split a long sum into parts of about this length, and then add up the parts.
 constexpr std::int64_t longest_part = 4096;
-/// The same of a row's weights: each block of keys has a sum of its own, or each thread.
+/// The same for a row's weights: each block of keys, or each thread, has its own sum.
 constexpr std::int64_t longest_part_of_weights = 1024;
 
 /// n equal terms, added one after the other, are off by at most 0.375 n of the half units of their sum: by
-/// half a unit each, but of the sum as it is by then.
+/// half a unit each, but a unit of the running sum.
 constexpr double drift = 0.4;
 
-/// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
-/// reach from 2^-9 to 448, at least 2^6: what is left above serves larger ones that come later.
+/// Half the smallest P of a type, where the largest of a row is about 1 or, in 8 bits (e4m3), whose numbers
+/// reach from 2^-9 to 448, at least 2^6: the range above is left for larger ones that come later.
 double smallest_part(DType dtype) {
   const double half = format(bytes_of(dtype) == 1 ? REGARD_FP8 : static_cast<regard_dtype>(dtype)).floor();
   return bytes_of(dtype) == 1 ? half * 0x1p-6 : half;
 }
 
-/// Half the smallest dX of fp16. dS is rounded times a power of two that is at least 8 scale, as far as that
-/// is at most 256 (kernels with fp32 operands lose nothing; bf16 has the exponents of fp32).
+/// Half the smallest dX of fp16. dS is rounded after multiplication by a power of two that is at least 8
+/// scale, as far as that is at most 256 (kernels with fp32 operands lose nothing; bf16 has the exponents of
+/// fp32).
 double smallest_gradient(const Problem& problem) {
   if (problem.dtype != DType::fp16) return 0;
   return format(REGARD_FP16).floor() * std::max(0x1p-3, std::fabs(scale_of(problem)) * 0x1p-8);
 }
 
-/// Errors relative to what a sum of so many terms gets to on the way: of roundings as a random walk, and of
-/// equal terms, which are all rounded in one direction.
+/// Errors relative to the largest value of a sum of that many terms on the way: of roundings as a random
+/// walk, and of equal terms, which are all rounded in the same direction.
 double walk(std::int64_t terms) {
   return std::sqrt(static_cast<double>(terms));
 }
@@ -105,7 +106,7 @@ double lost_near_zero(regard_dtype dtype) {
 double tolerance(regard_dtype dtype, double exact, double expected_error) {
   if (dtype == REGARD_UINT8 || std::isinf(exact)) return 0;
   const Format f = format(dtype);
-  // The stored value is off by half a unit of its own last place, which may be one binade above the exact
+  // The stored value is off by half a unit in its own last place, which can be one binade above the exact
   // one.
   const double computed = safety * expected_error;
   return computed + 1.01 * f.unit() * (std::fabs(exact) + computed) + lost_near_zero(dtype);

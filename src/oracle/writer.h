@@ -16,7 +16,7 @@ namespace regard::oracle {
 class Writer {
  public:
   Writer() = default;
-  /// Elements that are never set have no result, those of a `sum` over heads are 0.
+  /// Elements that are never set have no result; those of a `sum` over heads are 0.
   Writer(const Problem& problem, regard_role role, Outputs& outputs, bool sum = false) {
     const TensorSpec spec = tensor_spec(problem, role);
     if (spec.use != REGARD_OUTPUT) return;
@@ -43,7 +43,8 @@ class Writer {
     output_->error[at] = error;
   }
 
-  /// Adds to an element of a `sum`. `error`: of this term alone; `common`: what it errs by with all others.
+  /// Adds to an element of a `sum`. `error`: of this term alone; `common`: its error in common with all
+  /// others.
   void add(std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column, double value, double error,
            double common) const {
     const auto at = static_cast<std::size_t>(index_.at(b, h, row) + column);
@@ -52,7 +53,7 @@ class Writer {
     add(common_[at], common);
   }
 
-  /// A `sum` is complete: `terms` were added to each element.
+  /// Completes a `sum`: `terms` were added to each element.
   void finish(std::int64_t terms, const Precision& precision) {
     if (!output_) return;
     for (std::size_t i = 0; i < common_.size(); ++i)
@@ -61,7 +62,7 @@ class Writer {
   }
 
  private:
-  /// Heads that share an element run at the same time.
+  /// Heads that share an element run concurrently.
   static void add(double& sum, double term) { std::atomic_ref<double>(sum).fetch_add(term); }
 
   Index index_;

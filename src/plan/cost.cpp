@@ -12,9 +12,9 @@ namespace {
 
 constexpr double giga = 1e9;
 
-/// Waking the workers for one stage; for one that begins while the last ends.
+/// Waking the workers for one stage, and for one that begins while the previous one ends.
 constexpr Seconds stage_overhead = 5e-6, overlapping_stage_overhead = 3e-6;
-/// Where the target's table says nothing.
+/// Used where the target's table has no number.
 constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
 

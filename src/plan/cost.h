@@ -1,5 +1,4 @@
-// What a plan is expected to cost: floating-point operations and bytes moved, at the rates in the target's
-// table.
+// The expected cost of a plan: floating-point operations and bytes moved, at the rates in the target's table.
 #pragma once
 
 #include "plan/plan.h"
@@ -8,24 +7,25 @@ namespace regard {
 
 using Seconds = double;
 
-/// Good for choosing between candidates, not a promise.
+/// Good enough to choose between candidates; not a promise.
 Seconds cost_seconds(const Plan&);
 
-// What kernels make their estimates of. A worker is a thread, or a GPU's multiprocessor.
+// What kernels base their estimates on. A worker is a thread, or a GPU's multiprocessor.
 
-/// Of one worker. A CPU's table has the rates of one core, a GPU's those of the chip.
+/// Of one worker. A CPU's table has the rates of one core, a GPU's table those of the chip.
 double flops_per_second(const Plan&, DType);
 double bytes_per_second(const Plan&);
 /// Of all workers.
 double chip_bytes_per_second(const Plan&);
 
 /// Blocks run in rounds; in the last round some workers idle. How many are busy, on average, where a worker
-/// needs `at_once` blocks to be so.
+/// needs `at_once` blocks for that.
 double busy_workers(const Plan&, const Stage&, double at_once);
-/// The same for a GPU: a block of four warps leaves the matrix units waiting half of the time.
+/// The same for a GPU: a block of four warps leaves the matrix units idle half of the time.
 double busy_workers(const Plan&, const Stage&);
 
-/// By one worker: computed as whole tiles of rows, those of a K/V head's query heads together or each head's.
+/// By one worker: computed as whole tiles of rows, those of a K/V head's query heads together or of each
+/// head.
 Seconds seconds_to_compute(const Plan&, std::int64_t rows_of_tile, bool heads_share_blocks,
                            double flops_per_second);
 /// By one worker: K and V, as far as some row sees them, are read once where query heads share blocks, else

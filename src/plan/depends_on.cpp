@@ -1,6 +1,6 @@
 // What each kernel's code depends on. Fewer distinct signatures mean fewer kernels to build, cache and load.
-// Everything that a kernel reads at run time goes back to its default here; tests/plan/kernel_key_test.cpp
-// pins it.
+// Everything that a kernel reads at run time is reset to its default here; tests/plan/kernel_key_test.cpp
+// checks it.
 
 #include "plan/kernel.h"
 
@@ -18,7 +18,7 @@ Bias kind_of(Bias bias) {
   return has_alibi(bias) ? Bias::alibi : Bias::none;
 }
 
-/// Of tensors of these types, and of a bias as it usually is beside them.
+/// For tensors of these types, and the usual type of a bias with them.
 Signature of_types(Pass pass, DType dtype, DType out) {
   Signature c;
   c.pass = pass;
@@ -51,7 +51,7 @@ Signature inner_loop_on_gpu(const Signature& s) {
 
 Signature of_plans(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
-  c.mask = s.mask;  // which shapes it hides nothing of
+  c.mask = s.mask;  // shapes for which it hides nothing
   c.ranges = s.ranges;
   c.varlen = s.varlen;
   c.lengths = s.lengths;

@@ -113,7 +113,7 @@ std::string to_text(const Plan& plan) {
   return text;
 }
 
-/// Candidates of one recipe that one rule refused.
+/// Candidates of one recipe that the same rule refused.
 struct Group {
   std::string stages, rule;
   std::vector<const Verdict*> verdicts;
@@ -138,7 +138,7 @@ std::string line(const char* mark, std::string_view candidate, const Verdict& ve
   return fmt::format("  {} {}: {}{}\n", mark, candidate, verdict.reason, rule);
 }
 
-/// The last one speaks for all, as tables go from narrow to wide.
+/// The last one represents all, as tables are ordered from narrow to wide.
 std::string to_text(const Group& group) {
   const Verdict& last = *group.verdicts.back();
   const std::size_t count = group.verdicts.size();

@@ -1,4 +1,4 @@
-// What answers where the best plan cannot.
+// What is used where the best plan cannot be.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace regard {
 
-/// The plan for when the best plan's kernels are not to be had or, on a GPU, cannot read the tensors as they
-/// lie: the generic kernels, or those that take tensors as they are in place of those that take maps of them.
+/// The plan for when the best plan's kernels are not available or, on a GPU, cannot read the tensors in their
+/// layout: the generic kernels, or those that take any layout instead of those that use tensor maps.
 /// `options` are those of the best plan.
 std::optional<Plan> fallback_of(const Plan& best, PlanOptions options);
 

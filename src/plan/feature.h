@@ -1,5 +1,5 @@
 // What a target can have: a word for each capability that code asks for, as Feature::word on the host and as
-// target::word in kernels. A word says one thing; kinds of target that mean the same by it share it.
+// target::word in kernels. Each word means one thing; kinds of target that mean the same by it share it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace regard {
 
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 
-/// X(word, the kinds that may have it, what it says). A test fails where no code asks for one.
+/// X(word, the kinds that can have it, what it means). A test fails where no code asks for one.
 #define REGARD_FEATURES(X)                                                                         \
   X(fma, cpu, "multiply-adds, rounded once")                                                       \
   X(f16c, cpu, "conversions of fp16")                                                              \
@@ -38,7 +38,7 @@ enum class Feature : std::uint8_t { REGARD_FEATURES(REGARD_ENUMERATOR) };
 
 std::string_view word(Feature);
 
-/// Those that a target of this kind may have, in the order of the list.
+/// The features that a target of this kind can have, in the order of the list.
 std::vector<Feature> features_of(TargetKind);
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// What a block of query rows is expected to take on a GPU, from its tiles of keys.
+// The expected time of a block of query rows on a GPU, from its tiles of keys.
 #include "plan/gpu_block_cost.h"
 
 #include <algorithm>
@@ -9,14 +9,13 @@
 namespace regard {
 namespace {
 
-// Of one multiprocessor of an H200, fitted to the tiles of each head dimension at 512 to 16384 keys
-// (docs/hopper.md).
-/// The softmax of a score, as far as matrix products do not hide it: of 16 and of 8 bits; three warpgroups
-/// that take turns hide more of it than two.
+// For one multiprocessor of an H200, fitted to the tiles of each head dimension at 512 to 16384 keys
+// (docs/hopper.md). The softmax of a score, as far as matrix products do not hide it: for 16-bit and 8-bit
+// types; three warpgroups that take turns hide more of it than two.
 constexpr Seconds of_score[2][2] = {{18e-12, 10e-12}, {12e-12, 6e-12}};
-/// A row's first scores and its last output lie beside no other work on it.
+/// A row's first scores and its last output overlap no other work on it.
 constexpr Seconds of_row = 15e-9;
-/// The multiprocessor's clock, full for so long, is slower under load after that.
+/// The multiprocessor's clock is full for this long, and slower under load after that.
 constexpr Seconds of_full_clock = 200e-6;
 constexpr double full_clock = 1.3;
 

@@ -1,4 +1,4 @@
-// What a block of query rows is expected to take on a GPU, from its tiles of keys.
+// The expected time of a block of query rows on a GPU, from its tiles of keys.
 #pragma once
 
 #include "plan/cost.h"
@@ -17,14 +17,15 @@ struct MaskEdges {
 /// A tile of keys has barriers, and products that begin and end.
 constexpr Seconds of_tile = 0.3e-6;
 
-/// Keys that a block computes, on average: an edge moves by a key a row, and ends somewhere in a tile. Blocks
-/// of a cluster go through the same tiles; at the right edge each passes over those that it does not see.
+/// Keys that a block computes, on average: an edge moves by one key per row, and ends somewhere in a tile.
+/// Blocks of a cluster go through the same tiles; at the right edge each skips those that it does not see.
 double keys_of_block(const Problem&, const Algorithm&);
 
-/// How much faster than in a long run. Where 8-bit V is transposed meanwhile it makes no difference.
+/// How much faster than in a long run. It makes no difference where 8-bit V is transposed meanwhile.
 double clock_of(const Problem&, double flops_per_second);
 
-/// What a block of query rows takes: its rows, and each key that it computes. The rate is a multiprocessor's.
+/// The time of a block of query rows: its rows, and each key that it computes. The rate is a
+/// multiprocessor's.
 struct BlockCost {
   Seconds of_rows, of_key;
 
@@ -32,9 +33,9 @@ struct BlockCost {
   Seconds seconds(double keys) const { return of_rows + keys * of_key; }
 };
 
-/// Of the memory's rate, what `busy` of so many multiprocessors draw: 0 .. 1. Two share a way to memory, and
-/// one of them alone draws 1.75 times its share of the whole (H200, docs/hopper.md). Just past a half it
-/// falls: a round ends with those that share.
+/// The share of the memory's rate that `busy` of that many multiprocessors use: 0 .. 1. Two share a path to
+/// memory, and one of them alone uses 1.75 times its share of the whole (H200, docs/hopper.md). Just above a
+/// half it falls: a round ends with those that share.
 double drawn_share(double busy, double multiprocessors);
 
 }  // namespace regard

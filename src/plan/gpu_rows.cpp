@@ -18,8 +18,8 @@ std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
 }
 
 std::int64_t parts_of_long_rows(const Problem& p) {
-  // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 is added one by one, and
-  // of 8 bits Hopper's keep fewer digits (docs/hopper.md).
+  // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 numbers are added one by
+  // one, and for 8-bit types Hopper's keep fewer digits (docs/hopper.md).
   constexpr std::int64_t of_fp32 = 1 << 13, of_16_bits = 1 << 16, of_8_bits = 1 << 14;
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   const std::int64_t bytes = bytes_of(p.dtype);
@@ -28,7 +28,7 @@ std::int64_t parts_of_long_rows(const Problem& p) {
   const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
   const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
   const std::int64_t parts = std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));
-  // Parts that hold all that a row sees, under a window, would make no sum shorter.
+  // Parts that contain everything that a row sees, under a window, would make no sum shorter.
   return ceil_divide(p.sk, parts) < most_keys_of_row(p) ? parts : 1;
 }
 

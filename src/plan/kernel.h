@@ -1,5 +1,5 @@
-// What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's
-// name. No other code asks for a kernel by its name.
+// What the host knows about a kernel: its host half, in the file in src/plan/kernels with the kernel's name.
+// No other code refers to a kernel by its name.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace regard {
 /// forward, decode, backward: element types, head dimensions and the features that add code to the inner
 /// loop. Lengths, offsets, diagonals, LSE, sinks, strides and the type of a bias are read at run time.
 Signature inner_loop_on_cpu(const Signature&);
-/// The same and the type of a bias, whose elements are held in registers there.
+/// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
 /// A kernel that only writes: the type of the output.
 Signature output_type(const Signature&);
 /// Element types; the rest is read at run time.
 Signature types_only(const Signature&);
-/// All of it is read at run time, but for the pass.
+/// Everything but the pass is read at run time.
 Signature pass_only(const Signature&);
 /// What plans depend on, whatever the shape: what kernels depend on, and what rules ask for.
 Signature of_plans(const Signature&);
@@ -41,30 +41,31 @@ struct ScheduleNumber {
 
 /// The struct of a kernel's own numbers in its source: `type` has `bytes` (plan/schedule.h).
 struct KernelSchedule {
-  std::string_view type = {};  ///< empty: the kernel has none
+  std::string_view type = {};  ///< empty: the kernel has no numbers
   std::size_t bytes = 0;
-  std::vector<ScheduleNumber> (*numbers)(const Schedule&) = nullptr;  ///< worth telling; null: none
+  std::vector<ScheduleNumber> (*numbers)(const Schedule&) = nullptr;  ///< those worth reporting; null: none
 };
 
-/// Of kernels that take, or merge, parts of the keys and have no other numbers.
+/// For kernels that take, or merge, parts of the keys and have no other numbers.
 inline constexpr KernelSchedule split_keys_schedule{"SplitKeys", sizeof(SplitKeys)};
 
 struct Kernel {
   /// Folder and stem of its source: "sm90_forward" is kernels/sm90/forward.cu.
   std::string_view name;
   std::span<const Feature> features = {};  ///< what a target must have
-  /// What its code depends on; all else it reads at run time.
+  /// What its code depends on; it reads everything else at run time.
   Signature (*depends_on)(const Signature&);
   KernelSchedule schedule = {};
-  /// Numbers that a tile of it in targets/*.toml must have, and those that it may have; no others.
+  /// Numbers that a tile of it in targets/*.toml must have, and those that it can have; no others.
   std::span<const AlgorithmField> required = {}, optional = {};
-  std::span<const Rule> (*rules)() = no_rules;  ///< its own, behind the general ones
+  std::span<const Rule> (*rules)() = no_rules;  ///< its own, after the general ones
 
-  /// What a stage is expected to take, without the launch; null: too little to count.
+  /// The expected time of a stage, without the launch; null: too little to count.
   double (*seconds)(const Plan&, const Stage&) = nullptr;
-  /// gpu: what a launch asks for, beside the shared memory that its code declares; null: nothing.
+  /// gpu: what a launch requests, in addition to the shared memory that the code declares; null: nothing.
   std::int64_t (*dynamic_shared_bytes)(const KernelKey&) = nullptr;
-  /// All keys that shapes of the question's signature can ask for, from that of the tile; null: that one.
+  /// All keys that shapes of the question's signature can need, derived from that of the tile; null: only
+  /// that one.
   std::vector<KernelKey> (*variants)(const Question&, const KernelKey&) = nullptr;
   /// gpu: the boxes of memory that it loads and stores through tensor maps, which are its first parameters,
   /// or why these tensors cannot be described so. null: it takes no maps.

@@ -11,8 +11,8 @@
 namespace regard {
 namespace {
 
-/// Shapes of a signature that have kernels of their own: one of which the mask hides something and one of
-/// which it hides nothing, whose kernels are those without a mask.
+/// Shapes of a signature that need different kernels: one in which the mask hides something, and one in which
+/// it hides nothing, whose kernels are those without a mask.
 std::vector<Problem> examples_of(const Signature& signature) {
   std::vector<Problem> examples = {example_of(signature)};
   if (signature.mask == Mask::none) return examples;
@@ -29,7 +29,7 @@ const Target::Tile* tile_of(const Candidate& candidate, const Kernel& kernel, co
   return &kernel == candidate.recipe->main ? candidate.tile : first_tile(target, kernel.name);
 }
 
-/// All keys of one of a candidate's kernels that shapes of the question's signature can ask for.
+/// All keys of one of a candidate's kernels that shapes of the question's signature can need.
 std::vector<KernelKey> keys_of(const Question& question, const Kernel& kernel) {
   const Target::Tile* tile = tile_of(question.candidate, kernel, question.target);
   const KernelKey key = key_of(question.problem, question.target, kernel, tile);
@@ -56,8 +56,8 @@ bool is_wanted(const Recipe& recipe, const std::vector<std::string>& recipes) {
          std::ranges::any_of(recipes, [&](const std::string& name) { return goes_by(recipe, name); });
 }
 
-/// Rules say why they refuse. Most tiles are of other head dimensions or types: those are not asked, as the
-/// sentences would take most of the time.
+/// Rules build a sentence when they refuse. Most tiles are for other head dimensions or types: the rules are
+/// not asked about those, as the sentences would take most of the time.
 bool is_refused(const Candidate& candidate, const Target& target, const Problem& example) {
   const Target::Tile& tile = *candidate.tile;
   if (example.d > tile.max_d || example.dv > tile.max_dv) return true;
@@ -67,7 +67,7 @@ bool is_refused(const Candidate& candidate, const Target& target, const Problem&
 
 }  // namespace
 
-/// A candidate on a target, and the numbers of its kernels' algorithms where they do not depend on the
+/// A candidate on a target, and the numbers of its kernels' algorithms if they do not depend on the
 /// signature.
 struct KernelFinder::Numbered {
   Candidate candidate;
@@ -162,7 +162,7 @@ bool is_needed_by_some_plan(const KernelKey& wanted, const Target& target) {
     const std::vector<Candidate> tiles = candidates(recipe.pass, target);
     for (const Candidate& candidate : tiles) {
       if (candidate.recipe != &recipe) continue;
-      // Kernels that have one tile and no rules: those beside the main one, and those that take everything.
+      // Kernels that have one tile and no rules: those of secondary stages, and those that take everything.
       const auto is_stage = [&](const Kernel* kernel) {
         if (kernel->name != wanted.algorithm.kernel) return false;
         const std::vector<KernelKey> keys = keys_of({example, target, candidate, any}, *kernel);

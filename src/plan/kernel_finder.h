@@ -1,5 +1,4 @@
-// Finds every kernel that plans for signatures, whatever the shape, may choose: on one target after the
-// other.
+// Finds every kernel that plans for signatures can choose, whatever the shape: on one target after another.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@ class KernelFinder {
 
   struct Needed {
     std::vector<std::uint64_t> numbers;       ///< of the kernels, each once
-    std::size_t unserved = 0;                 ///< signatures that no kernel of the target takes
+    std::size_t unserved = 0;                 ///< signatures that no kernel of the target accepts
     std::optional<Signature> first_unserved;  ///< the first of them
   };
   /// `stop` is polled; once it returns true, the result is incomplete.
@@ -36,7 +35,7 @@ class KernelFinder {
   /// The numbers of a signature as kernels depend on it.
   using Canonical = std::vector<std::pair<Signature (*)(const Signature&), std::uint32_t>>;
 
-  /// Signatures that are equivalent for all plans, so that the first one stands for all.
+  /// Signatures that are equivalent for all plans, so that the first one represents all.
   struct Alike {
     Signature first;
     std::size_t count = 0;

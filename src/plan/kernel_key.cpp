@@ -14,7 +14,7 @@ namespace regard {
 
 namespace {
 
-/// Stands for the signature of a kernel that reads all of it at run time, but for the pass.
+/// Stands for the signature of a kernel that reads everything but the pass at run time.
 constexpr std::string_view any = "any ";
 
 bool takes_any(const KernelKey& key) {

@@ -12,8 +12,8 @@
 namespace regard {
 
 // X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared
-// once; text, JSON, the rendered constants and the tile tables derive from this list. Which of them the tiles
-// of a kernel have says the kernel (plan/kernel.h).
+// once; text, JSON, the rendered constants and the tile tables are derived from this list. Which of them the
+// tiles of a kernel have is defined by the kernel (plan/kernel.h).
 #define REGARD_ALGORITHM_FIELDS(X)                                                                     \
   X(block_q, 0, "query rows per block")                                                                \
   X(block_k, 0, "keys per step of the inner loop")                                                     \
@@ -33,12 +33,12 @@ struct Algorithm {
 #define REGARD_MEMBER(name, default_value, doc) std::int64_t name = default_value;
   REGARD_ALGORITHM_FIELDS(REGARD_MEMBER)
 #undef REGARD_MEMBER
-  /// Blocks of a cluster: 1 where there are none.
+  /// Blocks of a cluster: 1 without clusters.
   std::int64_t cluster_blocks() const { return cluster > 1 ? cluster : 1; }
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 };
 
-/// One of its numbers, by its place there.
+/// A pointer to one of its numbers.
 using AlgorithmField = std::int64_t Algorithm::*;
 
 struct NamedField {
@@ -53,11 +53,11 @@ std::string_view name_of(AlgorithmField);
 /// nullptr for an unknown name.
 AlgorithmField find_algorithm_field(std::string_view name);
 
-/// "block_q=64" to its field.
+/// Stores "block_q=64" into its field.
 Status read_algorithm_word(std::string_view word, Algorithm&);
 
 struct KernelKey {
-  Signature signature;  ///< canonical: fields the kernel does not depend on are at their default
+  Signature signature;  ///< canonical: fields that the kernel does not depend on have their defaults
   Algorithm algorithm;
   std::string target;
   friend bool operator==(const KernelKey&, const KernelKey&) = default;

@@ -1,4 +1,4 @@
-// Kernels as numbers: a manifest may come to a million of them, whose texts and keys would take gigabytes.
+// Kernels as numbers: a manifest can amount to a million of them, whose texts and keys would take gigabytes.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class KernelNumbers {
     std::size_t operator()(const Signature& signature) const { return hash(signature); }
   };
 
-  std::vector<Algorithm> algorithms_;  // some hundreds
+  std::vector<Algorithm> algorithms_;  // The two halves of a number.
   std::unordered_map<Signature, std::uint32_t, Hash> signatures_;
   std::vector<const Signature*> in_order_;
 };

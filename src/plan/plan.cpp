@@ -18,7 +18,7 @@ namespace regard {
 namespace {
 
 /// Name of the candidate (name_of) that was fastest for problems like this one; empty when nothing is known.
-/// The seam for `regard tune`: there are no tuning records yet.
+/// Extension point for `regard tune`: there are no tuning records yet.
 std::string tuned_candidate(const Problem&, const Target&) {
   return {};
 }
@@ -55,7 +55,7 @@ void refuse(Verdict& verdict, Refused refused) {
   verdict.rules_passed = refused.passed;
 }
 
-/// A candidate on its way: the rules, then its plan.
+/// A candidate during planning: the rules' verdict, then its plan.
 struct Trial {
   Candidate candidate;
   Verdict verdict;
@@ -98,14 +98,14 @@ void tell(Trial& trial) {
   if (trial.plan) trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
 }
 
-/// The generic kernels answer only where no other does: what is compiled and how fast it runs then does not
-/// hang on estimates of tiny problems.
+/// The generic kernels are used only where no other can be, so that what is compiled, and how fast it runs,
+/// does not depend on estimates for tiny problems.
 bool cheaper(const Trial& a, const Trial& b) {
   const bool generic_a = is_generic(*a.candidate.recipe), generic_b = is_generic(*b.candidate.recipe);
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// Of the accepted ones: tuning record, then cost, then table order. With batch_invariant only the order
+/// Of the accepted ones: by tuning record, then cost, then table order. With batch_invariant only the order
 /// counts, as the cost depends on the batch.
 Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
   const std::string tuned = tuned_candidate(problem, target);
@@ -127,7 +127,7 @@ std::vector<const Verdict*> verdicts_of(const std::vector<Trial>& trials) {
   return verdicts;
 }
 
-/// Why the faster kernels said no, for a strict caller.
+/// Why the faster kernels refused, for a strict caller.
 std::string strict_reason(const std::vector<Trial>& trials) {
   std::vector<const Verdict*> verdicts;
   for (const Trial& trial : trials) {
@@ -191,7 +191,7 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
                   Explanation* explanation) {
   if (Status status = validate(problem); !status) return tl::unexpected(status.error());
   if (problem.b > 0) return plan_batch(problem, target, options, explanation);
-  // Of no sequences nothing is launched; kernels are chosen as for one.
+  // Without sequences nothing is launched; kernels are chosen as for one.
   Problem of_one = problem;
   of_one.b = 1;
   const auto without_batch = [](Plan& planned) { planned.problem.b = 0, planned.workspace = {}; };

@@ -23,12 +23,13 @@ struct Kernel;
 struct Stage {
   const Kernel* kernel = nullptr;
   KernelKey key;
-  Schedule schedule;               ///< what its kernel is called with beside the arguments of all
+  Schedule schedule;               ///< what its kernel gets in addition to the common arguments
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one that may not have begun
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
-  int counter = WorkspaceLayout::none;  ///< gpu: the part it takes work from, which is 0 when it begins
-  bool overlaps = false;  ///< gpu: it may begin while the stage before ends, for which it waits itself
+  int counter = WorkspaceLayout::none;  ///< gpu: the workspace part with its work counter, which is 0 when it
+                                        /// begins
+  bool overlaps = false;  ///< gpu: it can begin while the previous stage ends, for which it waits itself
 };
 
 struct Plan {
@@ -50,10 +51,10 @@ struct PlanOptions {
   int threads = 1;                    ///< cpu
   std::string family;                 ///< empty: any; else only candidates of this family or kernel
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
-  bool strict = false;                ///< refuse a fall to a slower family
+  bool strict = false;                ///< refuse to fall back to a slower family
 };
 
-/// One candidate and what became of it.
+/// One candidate and its outcome.
 struct Verdict {
   std::string candidate;  ///< its name, e.g. "cpu_decode + cpu_combine block_k=64"
   std::string stages;     ///< the name without the tile
@@ -71,25 +72,25 @@ struct Explanation {
   std::string refusal;  ///< the sentence, when nothing was accepted
 };
 
-/// The best plan, or a refusal whose message names the reasons. `explanation` may be null.
+/// The best plan, or a refusal whose message names the reasons. `explanation` can be null.
 Result<Plan> plan(const Problem&, const Target&, const PlanOptions&, Explanation* explanation = nullptr);
 
-/// What is known of a plan beyond itself, for its JSON; what is empty is left out.
+/// What is known about a plan beyond itself, for its JSON; empty members are omitted.
 struct PlanFacts {
   struct OfStage {
     std::string_view tier;
-    std::vector<std::string> missed;  ///< why the tiers before do not have it: what follows "it is"
-    std::string resources;            ///< of a GPU's kernel, as JSON
+    std::vector<std::string> missed;  ///< why earlier tiers do not have it: what follows "it is"
+    std::string resources;            ///< of a GPU kernel, as JSON
     std::optional<double> seconds;
   };
   std::vector<OfStage> stages;
   std::string_view fallback_reason;
-  std::optional<std::int64_t> workspace_bytes;  ///< enough for the fallback too
+  std::optional<std::int64_t> workspace_bytes;  ///< also enough for the fallback
 };
 
 std::string to_json(const Plan&, const PlanFacts& = {});
 std::string to_json(const Explanation&, const PlanFacts& = {});
-/// Refused candidates are grouped by recipe and rule, or, with `all`, have a line each.
+/// Refused candidates are grouped by recipe and rule or, with `all`, have a line each.
 std::string to_text(const Explanation&, bool all = false);
 
 }  // namespace regard

@@ -13,36 +13,36 @@ int workers(const Target&, const PlanOptions&);
 /// A plan without stages, the keys in one part.
 Plan start(const Problem&, const Target&, const PlanOptions&);
 
-/// Sizes the scratch for the hungriest stage on every thread and lays the workspace out.
+/// Sizes the scratch memory for the stage that needs most on every thread, and lays out the workspace.
 Result<Plan> finish(Plan);
 
-/// On a CPU: products are made of pairs of bf16 by vectors, as those of decode (kernels/cpu/product.h); by
-/// the tile unit, which decode is left out of; by either.
+/// On a CPU: whether vectors multiply pairs of bf16, as in decode (kernels/cpu/product.h); whether the tile
+/// unit does, which decode does not use; whether either does.
 bool vector_pairs(DType, const Target&);
 bool tile_unit(DType, const Target&);
 bool pairs(DType, const Target&);
-/// On a CPU: how many bf16 a number is the sum of in products by the tile unit.
+/// On a CPU: how many bf16 numbers represent one number in products by the tile unit.
 int operand_pieces(DType, const Target&);
-/// On a CPU: operand elements that n numbers take in a forward or backward kernel.
+/// On a CPU: the operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(DType, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
-/// Likewise into as many as the problem says, else into `wanted` if they are not too short; with
-/// batch_invariant at the same keys whatever the batch is.
+/// The same, into as many as the problem says, else into `wanted` if they are not too short; with
+/// batch_invariant at the same keys whatever the batch.
 void split_as_asked(Plan&, std::int64_t wanted, std::int64_t unit);
 /// How many parts of at least `least_keys` there can be.
 std::int64_t most_parts(const Problem&, std::int64_t least_keys);
-/// As many parts of `blocks` as make two blocks per worker.
+/// As many parts of `blocks` as give two blocks per worker.
 std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
-/// What the schedule of a kernel that takes parts of the keys begins with.
+/// The beginning of the schedule of a kernel that takes parts of the keys.
 SplitKeys split_keys_of(const Plan&);
-/// Adds the stage that merges the parts, with its schedule, and what the parts leave for it in the workspace:
-/// fp32 O and LSE.
+/// Adds the stage that merges the parts, with its schedule, and the intermediate results of the parts in the
+/// workspace: fp32 O and LSE.
 void merge_parts(Plan&, Stage merge);
 
-/// Below this a part costs more to merge than it saves, but for sm90_forward, whose cost says.
+/// Below this a part costs more to merge than it saves, except for sm90_forward, which decides by cost.
 constexpr std::int64_t least_split_keys = 512;
 
 }  // namespace regard

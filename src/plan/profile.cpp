@@ -47,8 +47,8 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
 
 namespace {
 
-/// The profiles that travel with the library; each is parsed when it is first asked for, as expanding the
-/// larger ones takes a while.
+/// The profiles embedded in the library; each is parsed at first use, as expanding the larger ones takes a
+/// while.
 struct Shelf {
   std::string_view path;
   std::string name;
@@ -68,7 +68,7 @@ const std::deque<Shelf>& shelves() {
   }>();
 }
 
-/// Never destroyed and read without a lock, like what `process_lifetime` gives.
+/// Never destroyed and read without a lock, like the results of `process_lifetime`.
 const Result<Profile>& profile_on(const Shelf& shelf) {
   if (const Result<Profile>* read = shelf.profile.load(std::memory_order_acquire)) return *read;
   const Result<std::string> text = data_file(shelf.path);

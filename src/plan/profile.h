@@ -1,4 +1,4 @@
-// A profile: a named set of signatures, e.g. all that flash_attn can ask for. Data, read from
+// A profile: a named set of signatures, e.g. all that flash_attn can request. Data, read from
 // profiles/<name>.toml.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace regard {
 struct Profile {
   std::string name, doc;
   bool everything =
-      false;  ///< lets every valid signature through; the variants are what is built ahead of time
+      false;  ///< every valid signature is allowed; the variants are what is built ahead of time
   std::vector<Variant> variants;      ///< one for each [[variants]] table
   std::vector<Signature> signatures;  ///< of all variants, without duplicates, in the order of the file
 };
 
-/// Strict: a schema error names file, line and the nearest right word.
+/// Strict: a schema error names file, line and the nearest valid word.
 Result<Profile> parse_profile(std::string_view toml, std::string_view file_name);
 std::vector<std::string_view> profile_names();
 /// Unknown names are errors that name the nearest.

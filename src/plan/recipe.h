@@ -1,5 +1,5 @@
-// A recipe makes one kind of plan from a tile of the target's table. The list in recipes.cpp is what Regard
-// can do.
+// A recipe makes one kind of plan from a tile of the target's table. The list in recipes.cpp is everything
+// that Regard can do.
 #pragma once
 
 #include <span>
@@ -13,19 +13,19 @@
 namespace regard {
 
 struct Recipe {
-  std::string_view name;  ///< "decode": also what REGARD_DISABLE and the option `family` name
+  std::string_view name;  ///< "decode": also the name for REGARD_DISABLE and the option `family`
   Family family;
   Pass pass;
   const Kernel* main;  ///< one candidate per tile of this kernel
-  /// Grid, scratch and workspace, for a problem that the rules let through.
+  /// Grid, scratch and workspace, for a problem that the rules accept.
   Result<Plan> (*make)(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-  std::vector<const Kernel*> stages;  ///< in the order in which they run; the last may be left away
+  std::vector<const Kernel*> stages;  ///< in the order in which they run; the last one can be omitted
 };
 
-/// From top to bottom: where tuning and cost do not decide, the first one wins.
+/// In order of precedence: where tuning and cost do not decide, the first one wins.
 std::span<const Recipe> recipes();
 
-/// Whether anything can be run on the target.
+/// Whether anything can run on the target.
 bool has_kernels(const Target&);
 bool has_generic_kernel(Pass, const Target&);
 /// The first target that has kernels for the pass; empty: none.
@@ -34,7 +34,7 @@ std::string_view who_can(Pass);
 /// For people: "cpu_decode + cpu_combine".
 std::string stages_of(const Recipe&);
 
-/// What the option `family` and REGARD_DISABLE may name: recipes, families and kernels.
+/// What the option `family` and REGARD_DISABLE can name: recipes, families and kernels.
 std::span<const std::string_view> recipe_words();
 bool goes_by(const Recipe&, std::string_view word);
 
@@ -43,7 +43,7 @@ inline bool is_generic(const Recipe& recipe) {
   return recipe.main->is_generic();
 }
 
-/// Whether parts of the keys are merged behind the main stage.
+/// Whether parts of the keys are merged after the main stage.
 inline bool splits_keys(const Recipe& recipe) {
   return recipe.family == Family::split_kv;
 }
@@ -55,8 +55,8 @@ struct Candidate {
   const Kernel& kernel() const { return *recipe->main; }
 };
 
-/// Whether all words, separated by spaces, are true of it: names of its recipe, or numbers of its tile, 0
-/// where it has none ("sm90_forward cluster=2").
+/// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
+/// it has none ("sm90_forward cluster=2").
 bool goes_by(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.

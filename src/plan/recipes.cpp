@@ -139,7 +139,7 @@ std::span<const std::string_view> recipe_words() {
 
 bool goes_by(const Recipe& recipe, std::string_view name) {
   if (name == recipe.name || name == recipe.main->name || name == recipe.main->stem()) return true;
-  // "forward" is a family too, and the generic kernel belongs to it: the narrower meaning wins.
+  // "forward" is also a family, and the generic kernel belongs to it: the narrower meaning takes precedence.
   const bool narrower =
       std::ranges::any_of(recipes(), [name](const Recipe& other) { return name == other.name; });
   return !narrower && name == word(recipe.family);

@@ -14,7 +14,7 @@ namespace {
 
 using Verdicts = std::span<const Verdict* const>;
 
-/// What only says "not this candidate", as opposed to "not this problem".
+/// Verdicts that say only "not this candidate", as opposed to "not this problem".
 bool is_about_the_choice(const Verdict* verdict) {
   return verdict->rule == "asked_for";
 }
@@ -25,8 +25,8 @@ const Verdict* first_with_rule(Verdicts verdicts, std::string_view rule) {
   return found == verdicts.end() ? nullptr : *found;
 }
 
-/// Of two tiles of a recipe: the one that got farther, else the first; but where head dims do not fit the
-/// last, which is the widest.
+/// Of two tiles of a recipe: the one that got further, else the first; but where head dimensions do not fit,
+/// the last, which is the widest.
 bool is_better(const Verdict& verdict, const Verdict& best) {
   if (verdict.rules_passed != best.rules_passed) return verdict.rules_passed > best.rules_passed;
   return verdict.rule == "head_dims_fit";

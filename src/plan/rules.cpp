@@ -1,4 +1,4 @@
-// The rules of every kernel: what the caller wants, element types, head dimensions, tiles.
+// The rules of every kernel: what the caller requests, element types, head dimensions, tiles.
 #include "plan/rules.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ Refusal dtype_on_target(const Question& q) {
 
 Refusal kernel_takes_dtype(const Question& q) {
   if (contains(q.candidate.tile->dtypes, q.problem.dtype)) return {};
-  // A kernel has tiles of several types; they count as one.
+  // A kernel has tiles for several types; they are listed together.
   std::vector<DType> taken;
   for (const Target::Tile& other : q.target.tiles) {
     if (other.algorithm.kernel != q.candidate.tile->algorithm.kernel) continue;
@@ -84,7 +84,7 @@ Refusal head_dims_fit(const Question& q) {
 }
 
 Refusal positions_fit(const Question& q) {
-  // Of int32, less what a tile may reach past the last row.
+  // The limit of int32, less what a tile can reach past the last row.
   constexpr std::int64_t most = INT32_MAX - 0xffff;
   const Problem& p = q.problem;
   if (p.sq <= most && p.sk <= most) return {};

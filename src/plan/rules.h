@@ -21,16 +21,16 @@ struct Question {
   const PlanOptions& options;
 };
 
-/// Nothing when accepted.
+/// Empty when accepted.
 using Refusal = std::optional<std::string>;
 
 struct Rule {
   std::string_view name;
   Refusal (*check)(const Question&);
-  bool about_shape = false;  ///< it asks for more than the signature: batch, lengths, splits
+  bool about_shape = false;  ///< it depends on more than the signature: batch, lengths, splits
 };
 
-/// Those of every kernel, in the order in which they are asked; a kernel's own follow.
+/// The rules of every kernel, in the order in which they are asked; a kernel's own follow.
 std::span<const Rule> general_rules();
 
 struct Refused {
@@ -39,23 +39,23 @@ struct Refused {
   std::size_t passed;  ///< rules that accepted before
 };
 
-/// What the first rule that refuses says; with `of_signature`, of those that ask for the signature alone.
+/// The refusal of the first rule that refuses; with `of_signature`, only of rules that depend on the
+/// signature alone.
 std::optional<Refused> first_refusal(const Question&, bool of_signature = false);
 
-/// Whether the caller wants it: asked for, and not switched off.
+/// Whether the caller allows it: requested, and not switched off.
 bool is_wanted(const Question&);
 
-// rules_gpu.cpp: for the kernels of GPUs.
+// rules_gpu.cpp: for GPU kernels.
 Refusal head_dims_aligned(const Question&);
 Refusal launch_fits(const Question&);
 Refusal fragments_divide(const Question&);
 Refusal combine_columns(const Question&);
 Refusal long_sums(const Question&);
-/// `bytes` that a block asks for.
+/// `bytes` that a block requests.
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
-// rules_split.cpp: whether splitting the keys pays.
-/// So many blocks, of which so many are enough to keep all workers busy.
+// rules_split.cpp: whether splitting the keys pays. `enough` blocks keep all workers busy.
 Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);
 Refusal keys_are_many(const Question&, std::int64_t enough);
 /// Whether it is left to the plan.

@@ -1,4 +1,4 @@
-// Rules for the kernels of GPUs: what fits the machine and its matrix instructions.
+// Rules for GPU kernels: what fits the machine and its matrix instructions.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The numbers of one stage's kernel, which stand behind the arguments of a call (kernels/kernel_arguments.h):
-// here they are bytes, so that nobody but the kernel's two halves knows what they are.
+// The numbers of one stage's kernel, which follow the arguments of a call (kernels/kernel_arguments.h): here
+// they are bytes, so that only the kernel's two halves know what they mean.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ class Schedule {
 
   std::size_t size() const { return size_; }
 
-  /// As the kernel's plan made them. Its kernel alone, and kernels whose schedule begins with `Numbers`, may
-  /// ask.
+  /// As the kernel's plan made them. Only for its own kernel, and for kernels whose schedule begins with
+  /// `Numbers`.
   template <class Numbers>
   Numbers as() const {
     Numbers numbers;

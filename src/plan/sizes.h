@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// What these functions give when the result does not fit, and for what did not fit before.
+/// What these functions return when the result does not fit, or an operand did not fit before.
 constexpr std::int64_t too_large = std::numeric_limits<std::int64_t>::max();
 
 /// The product, or the largest int64 when it does not fit (WorkspaceLayout::lay_out then refuses).

@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// The tile's, or a kernel without numbers.
+/// The tile's, or that of a kernel without numbers.
 inline Algorithm algorithm_of(const Kernel& kernel, const Target::Tile* tile) {
   if (tile != nullptr) return tile->algorithm;
   Algorithm algorithm;
@@ -15,7 +15,7 @@ inline Algorithm algorithm_of(const Kernel& kernel, const Target::Tile* tile) {
   return algorithm;
 }
 
-/// The signature that kernels for a problem are made of.
+/// The signature that a problem's kernels are made for.
 inline Signature needed_signature(const Problem& problem) {
   Signature needed = signature(problem);
   if (mask_hides_nothing(problem)) needed.mask = Mask::none;

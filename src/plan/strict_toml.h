@@ -1,12 +1,12 @@
-// Reading TOML strictly: an unknown key or a wrong type is an error with file, line and the nearest right
+// Reading TOML strictly: an unknown key or a wrong type is an error with file, line and the nearest valid
 // word, and every number has a range. Only the .cpp files that read data include this (toml++ is a heavy
 // header).
 #pragma once
 
 #include <fmt/format.h>
 
-// The parser asserts what a text may lack and what it refuses in its next step: a text must not end the
-// process.
+// The parser asserts conditions that a text can violate and that its next step reports as errors: a text must
+// not end the process.
 #define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
 #include <algorithm>
@@ -53,7 +53,7 @@ struct TomlValue {
     return {};
   }
 
-  /// From `least` to `most`, which are checked before `out`, which may be smaller than 64 bits, gets it.
+  /// From `least` to `most`; checked before it is stored in `out`, which can be smaller than 64 bits.
   template <class Integer>
   Status number(Integer& out, std::int64_t least = 0,
                 std::int64_t most = std::numeric_limits<Integer>::max()) const {
@@ -137,7 +137,7 @@ struct TomlValue {
 
 using TomlReader = std::function<Status(const TomlValue&)>;
 
-/// Gives each key of `table` to its reader.
+/// Passes each key of `table` to its reader.
 inline Status read_table(const toml::table& table, std::string_view file,
                          const std::map<std::string_view, TomlReader>& readers) {
   for (const auto& [key, node] : table) {
@@ -154,7 +154,7 @@ inline Status read_table(const toml::table& table, std::string_view file,
   return {};
 }
 
-/// A list of tables, each given to `read` with its line.
+/// A list of tables, each passed to `read` with its line.
 inline Status read_tables(const TomlValue& value,
                           const std::function<Status(const toml::table&, int)>& read) {
   const toml::array* array = value.node.as_array();
@@ -167,9 +167,9 @@ inline Status read_tables(const TomlValue& value,
   return {};
 }
 
-/// So long that people can read it, and so short that nothing that grows with its square takes long.
+/// Long enough for any file that people read, and short enough that nothing of quadratic cost takes long.
 inline constexpr std::size_t longest_toml = 1 << 18;
-/// A dotted key is a table in a table for each dot, which are taken apart on the stack.
+/// A dotted key is a nested table for each dot, and these are destroyed recursively.
 inline constexpr std::ptrdiff_t most_dots_in_line = 100;
 
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
@@ -182,7 +182,7 @@ inline Result<toml::table> parse_toml(std::string_view text, std::string_view fi
     if (std::ranges::count(line, '.') > most_dots_in_line)
       return invalid(fmt::format("{}:{}: it has more than {} dots", file, number, most_dots_in_line));
   }
-  // Without a name for the file, a copy of which it would allocate where it must not throw.
+  // Without a file name, a copy of which would be allocated where nothing may throw.
   toml::parse_result parsed = toml::parse(text);
   if (parsed) return std::move(parsed).table();
   const toml::parse_error& error = parsed.error();

@@ -12,7 +12,8 @@
 namespace regard {
 namespace {
 
-/// Beyond what any kernel has, and so small that products of all numbers of a tile stay within 64 bits.
+/// Larger than any kernel's numbers, and so small that the product of all numbers of a tile stays within 64
+/// bits.
 constexpr std::int64_t most_of_tile = 1 << 14;
 /// A table of this many tiles is planned in milliseconds.
 constexpr std::size_t most_tiles = 4096;
@@ -35,7 +36,7 @@ Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
   return read_table(*table, value.file, readers);
 }
 
-/// Shares of 1, by pass.
+/// Shares between 0 and 1, by pass.
 Status read_shares(const TomlValue& value, std::map<Pass, double>& shares) {
   const toml::table* table = value.node.as_table();
   if (table == nullptr) return value.wrong("a table of shares by pass, such as { fwd = 0.5 }");
@@ -61,7 +62,7 @@ Status read_fragment(const toml::table& table, std::string_view file, Target::Fr
 
 constexpr std::string_view needs_of_tile = "a tile needs kernel, dtypes, max_d and max_dv";
 
-/// The kernel that a tile says it is for.
+/// The kernel that a tile names.
 Result<const Kernel*> kernel_of(const toml::table& table, std::string_view file, int line) {
   const toml::node* node = table.get("kernel");
   if (node == nullptr) return invalid(fmt::format("{}:{}: {}", file, line, needs_of_tile));
@@ -78,7 +79,7 @@ std::vector<std::string_view> numbers_of(const Kernel& kernel) {
   return names;
 }
 
-/// The numbers of a tile: those that its kernel takes.
+/// Readers of a tile's numbers: those that its kernel takes.
 std::map<std::string_view, TomlReader> tile_readers(const Kernel& kernel, Target::Tile& tile) {
   std::map<std::string_view, TomlReader> readers = {
       {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d, 1, most_of_tile); }},
@@ -91,7 +92,7 @@ std::map<std::string_view, TomlReader> tile_readers(const Kernel& kernel, Target
   return readers;
 }
 
-/// Numbers of other kernels are no unknown words.
+/// Numbers of other kernels are not reported as unknown words.
 Status takes_numbers(const Kernel& kernel, const toml::table& table, std::string_view file) {
   const std::vector<std::string_view> names = numbers_of(kernel);
   for (const auto& [key, node] : table) {
@@ -103,7 +104,7 @@ Status takes_numbers(const Kernel& kernel, const toml::table& table, std::string
   return {};
 }
 
-/// A tile for each row, or the only one; what stands above the rows holds for all of them.
+/// A tile for each row, or a single one; what precedes the rows applies to all of them.
 Status read_tiles(const toml::table& table, std::string_view file, int line,
                   std::vector<Target::Tile>& tiles) {
   const Result<const Kernel*> kernel = kernel_of(table, file, line);
@@ -115,7 +116,7 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
   const toml::table nothing_more;
   std::vector<std::pair<const toml::table*, int>> rows;
   std::map<std::string_view, TomlReader> readers = tile_readers(**kernel, common);
-  readers["kernel"] = [](const TomlValue&) { return Status(); };  // above
+  readers["kernel"] = [](const TomlValue&) { return Status(); };  // read above
   readers["dtypes"] = [&](const TomlValue& v) { return v.words(common.dtypes); };
   readers["rows"] = [&](const TomlValue& v) -> Status {
     Status status = read_tables(v, [&](const toml::table& row, int row_line) -> Status {
@@ -142,7 +143,7 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
   return {};
 }
 
-/// The widths of a vector with which kernels can use a feature, as they name its instructions.
+/// The vector widths for which kernels can use a feature, as they name its instructions.
 struct FeatureVectors {
   Feature feature;
   int least, most;
@@ -168,7 +169,7 @@ Status check_vectors(const Target& target, const toml::table& table, std::string
   return {};
 }
 
-/// Of the target's kind, which its file may name further down.
+/// Features of the target's kind, which its file may name further down.
 Status read_features(const TomlValue& value, Target& target) {
   std::vector<std::string> words;
   if (Status status = value.texts(words); !status) return status;
@@ -186,7 +187,8 @@ Status read_features(const TomlValue& value, Target& target) {
   return {};
 }
 
-/// What the schema alone cannot see: keys that must be there, lists that must agree, and words of the kind.
+/// What the schema alone cannot check: required keys, lists that must agree, and words that depend on the
+/// kind.
 Status check_target(Target& target, const toml::table& table, std::string_view file) {
   for (std::string_view key : {"doc", "kind", "dtypes", "preference"}) {
     if (!table.contains(key)) return invalid(fmt::format("{}:1: the key '{}' is missing", file, key));
@@ -239,7 +241,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"doc", [&](const TomlValue& v) { return v.text(target.doc); }},
       {"kind", [&](const TomlValue& v) { return v.word(kind, kinds); }},
       {"dtypes", [&](const TomlValue& v) { return v.words(target.dtypes); }},
-      {"features", [](const TomlValue&) -> Status { return {}; }},  // once the kind is known
+      {"features", [](const TomlValue&) -> Status { return {}; }},  // read once the kind is known
       {"options", [&](const TomlValue& v) { return v.texts(target.options); }},
       {"cpu_flags", [&](const TomlValue& v) { return v.texts(target.cpu_flags); }},
       {"slow_on", [&](const TomlValue& v) { return v.texts(target.slow_on); }},

@@ -23,20 +23,20 @@ struct Target {
   std::vector<Feature> features;       ///< what rules and kernels ask for
   std::vector<std::string> options;    ///< compiler options in canonical order, e.g. "-march=x86-64-v4"
   std::vector<std::string> cpu_flags;  ///< cpu: what the machine must report (cpuid names) to run this
-  std::vector<std::string> slow_on;    ///< cpu: makers of chips that run it more slowly than a lesser one
-  int preference = 0;                  ///< the highest that the machine can run is the default
+  std::vector<std::string> slow_on;    ///< cpu: vendors of chips that run it more slowly than a lower target
+  int preference = 0;                  ///< the highest one that the machine can run is the default
   int vector_bytes = 16;               ///< cpu: width of a vector register
-  int vector_registers = 16;           ///< cpu: how many there are
+  int vector_registers = 16;           ///< cpu: number of vector registers
   int max_threads_per_block = 0;       ///< gpu
-  std::int64_t shared_memory = 0;      ///< gpu: bytes that one block can ask for
+  std::int64_t shared_memory = 0;      ///< gpu: bytes that one block can request
   int registers = 0;                   ///< gpu: 32-bit registers per multiprocessor
   int wave = 0;                        ///< gpu: lanes per warp or wavefront
-  int units = 0;                       ///< gpu: multiprocessors of the chip that the rates below are of
+  int units = 0;                       ///< gpu: multiprocessors of the chip to which the rates below apply
 
-  /// What the cost model knows. cpu: of one core; gpu: of the chip named in `doc`. 0: not supported.
+  /// Data for the cost model. cpu: for one core; gpu: for the chip named in `doc`. 0: not supported.
   std::map<DType, double> gflops;   ///< 1e9 operations per second of a matrix product, by input type
   double gigabytes_per_second = 0;  ///< of memory
-  /// gpu: how much of `gflops` portable kernels reach, where those are the rates of other kernels'
+  /// gpu: the share of `gflops` that portable kernels reach, where those rates are for other kernels'
   /// instructions.
   std::map<Pass, double> portable_share;
 
@@ -52,17 +52,18 @@ struct Target {
     Algorithm algorithm;
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    int line = 0;  ///< where it stands in the TOML, for messages
+    int line = 0;  ///< its line in the TOML, for messages
   };
   std::vector<Tile> tiles;
 
-  /// A GPU is all that is no CPU; which backend drives it, src/device finds by the word of its kind.
+  /// Everything that is not a CPU is a GPU; src/device finds the backend that drives it by the word of its
+  /// kind.
   bool on_cpu() const { return kind == TargetKind::cpu; }
   bool on_gpu() const { return !on_cpu(); }
   bool has(Feature feature) const;
 };
 
-/// Strict: a schema error names file, line and the nearest right word.
+/// Strict: a schema error names file, line and the nearest valid word.
 Result<Target> parse_target(std::string_view toml, std::string_view file_name);
 
 /// All targets, in preference order per kind (parsed once from the embedded files).

@@ -1,4 +1,4 @@
-// A tensor as a tensor map describes it: boxes of rows that one instruction of a GPU moves.
+// A tensor as described by a tensor map: boxes of rows that one GPU instruction moves.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace regard {
 
-/// What the driver is told of it. Strides in bytes, from the second dimension on.
+/// What the driver needs to know. Strides in bytes, from the second dimension on.
 struct TensorMapShape {
   std::uint32_t rank;
   std::array<std::uint64_t, 5> sizes;

@@ -9,7 +9,7 @@ Problem example_of(const Signature& signature) {
   problem.b = problem.hq = problem.hk = 2;
   problem.sq = problem.sk = 64;
   if (signature.pass == Pass::append) problem.snew = 1;
-  // A window that hides something, also of one query: the kernel is one with a mask.
+  // A window that hides something, even for one query: the kernel is one with a mask.
   if (signature.mask == Mask::window || signature.mask == Mask::window_top_left)
     problem.window_left = problem.window_right = 0;
 #define REGARD_COPY_SIGNATURE(name) problem.name = signature.name;

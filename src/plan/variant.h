@@ -17,17 +17,17 @@ using SignatureSet = std::unordered_set<Signature, SignatureHash>;
 
 struct Variant {
   std::vector<Signature> signatures;
-  std::vector<std::string> recipes;  ///< only plans of these recipes or kernels; empty: of all
+  std::vector<std::string> recipes;  ///< only plans of these recipes or kernels; empty: all
 };
 
 /// A small problem with this signature.
 Problem example_of(const Signature&);
 
-/// Leaves out a signature that has one of the listed values in every listed field.
+/// Excludes signatures that have one of the listed values in every listed field.
 struct Exclusion {
   struct OfField {
     Field field;
-    std::vector<Signature> values;  ///< of each, only the field counts
+    std::vector<Signature> values;  ///< only the field of each counts
   };
   std::vector<OfField> fields;
 

@@ -6,10 +6,10 @@
 namespace regard {
 namespace {
 
-/// Ten times what the largest profile makes before those that make no sense are left out.
+/// Ten times what the largest profile produces before meaningless combinations are dropped.
 constexpr std::size_t most_combinations = 1 << 18;
 
-/// The word of one field with one value: pass and dtype print bare, a bool as its name or nothing.
+/// The word for one field with one value: pass and dtype print bare, a bool as its name or nothing.
 Result<std::string> word_of(const TomlValue& value, const toml::node& item) {
   if (const auto flag = item.value_exact<bool>()) return *flag ? std::string(value.key) : std::string();
   if (const auto number = item.value_exact<std::int64_t>()) return fmt::format("{}={}", value.key, *number);
@@ -20,7 +20,7 @@ Result<std::string> word_of(const TomlValue& value, const toml::node& item) {
   return tl::unexpected(value.wrong("a string, a whole number, true or false, or a list of them").value());
 }
 
-/// The words of one key: of its value, or of each in its list.
+/// The words for one key: for its value, or for each in its list.
 Result<std::vector<std::string>> words_of(const TomlValue& value) {
   std::vector<const toml::node*> items;
   if (const toml::array* array = value.node.as_array()) {
@@ -60,7 +60,7 @@ Status multiply(const TomlValue& value, std::vector<std::string>& texts) {
   return {};
 }
 
-/// Gives the fields of a signature to `read`.
+/// Passes the fields of a signature to `read`.
 template <class Read>
 void read_fields(std::map<std::string_view, TomlReader>& readers, const Read& read) {
   for (std::size_t i = 0; i < field_table().size(); ++i) {

@@ -1,4 +1,4 @@
-// A signature as a table of [[variants]] in a manifest, for those who are to add it there.
+// A signature as a [[variants]] table of a manifest, for users who should add it there.
 #pragma once
 
 #include <string>

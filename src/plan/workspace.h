@@ -1,4 +1,4 @@
-// What lies in the workspace of a call: parts one behind the other, each at a multiple of 64 bytes.
+// The contents of a call's workspace: consecutive parts, each at a multiple of 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct WorkspaceLayout {
   std::vector<Part> parts;
   std::int64_t total = 0;
 
-  /// One more part, or none where it has no bytes.
+  /// Adds a part, or none where it has no bytes.
   int add(std::string_view name, std::int64_t bytes) {
     if (bytes == 0) return none;
     parts.push_back({name, bytes});
     return static_cast<int>(parts.size()) - 1;
   }
-  /// Gives each part its place. Sizes that do not fit in 64 bits are refused.
+  /// Assigns an offset to each part. Sizes that do not fit in 64 bits are refused.
   Status lay_out();
 
   void* at(int part, void* workspace) const {

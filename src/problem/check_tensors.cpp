@@ -20,7 +20,7 @@ std::string expected(const TensorSpec& spec) {
   return std::string(word(spec.dtype)) + " " + list(spec.shape.data(), spec.shape.size());
 }
 
-/// A caller can put any number there.
+/// A caller can pass any number.
 std::string dtype_name(regard_dtype given) {
   for (const regard_dtype dtype : {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2,
                                    REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
@@ -69,7 +69,7 @@ struct Dimension {
   std::int64_t size, stride;
 };
 
-/// Dimensions that move through memory, smallest stride first.
+/// Dimensions with a stride that matters, smallest stride first.
 struct Moving {
   std::array<Dimension, 4> dimensions{};
   std::size_t count = 0;
@@ -90,7 +90,7 @@ struct Moving {
   }
 };
 
-/// `end` moved on to one past the last element that the dimension reaches; false on overflow.
+/// Advances `end` to one past the last element that the dimension reaches; false on overflow.
 bool reach(std::int64_t& end, const Dimension& dimension) {
   std::int64_t distance = 0;
   return !__builtin_mul_overflow(dimension.size - 1, dimension.stride, &distance) &&
@@ -104,7 +104,7 @@ Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
   if (tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1) return Fault::last_not_contiguous;
   const Moving moving(tensor);
-  // Reading one element for many indices is a broadcast; writing it would be a race.
+  // Reading one element at many indices is a broadcast; writing it would be a race.
   const bool may_broadcast = !is_written(spec.use);
   std::int64_t end = 1;
   Fault fault = Fault::none;
@@ -153,7 +153,7 @@ Status check_alignment(const TensorSpec& spec, const regard_tensor& tensor) {
                  " bytes, the size of its " + std::string(word(spec.dtype)) + " elements");
 }
 
-/// ranges are rows of two int32 that kernels step through as one array.
+/// ranges has rows of two int32 that kernels step through as one array.
 Status check_ranges_rows(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t row = spec.shape.size() - 2;
   if (spec.role != REGARD_RANGES || tensor.shape[row] <= 1 || tensor.strides[row] == 2) return {};
@@ -161,13 +161,13 @@ Status check_ranges_rows(const TensorSpec& spec, const regard_tensor& tensor) {
                  "; its rows of two must lie one after the other (stride 2)");
 }
 
-/// The usual case, told by few comparisons: a tensor that lies in memory as the problem's layout says.
+/// The usual case, recognized by few comparisons: a tensor whose memory layout is that of the problem.
 bool lies_as_specified(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
   if (tensor.data == nullptr || spec.use == REGARD_UNUSED || tensor.dtype != spec.dtype ||
       tensor.rank != static_cast<std::int32_t>(rank))
     return false;
-  std::int64_t differing = 0;  // bits, so that nothing branches
+  std::int64_t differing = 0;  // bits instead of branches
   for (std::size_t i = 0; i < rank; ++i)
     differing |= (tensor.shape[i] ^ spec.shape[i]) | (tensor.strides[i] ^ spec.strides[i]);
   const std::uintptr_t within_element = bytes_of(spec.dtype) - 1;
@@ -189,7 +189,7 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
 /// Kernels read inputs until the last output is written, and write outputs in any order.
 Status check_outputs(const TensorSpecs& specs, Roles given, const regard_arguments& arguments) {
   const auto& tensors = arguments.tensor;
-  std::array<std::uint64_t, REGARD_ROLE_COUNT> first, end;  // of those that are given
+  std::array<std::uint64_t, REGARD_ROLE_COUNT> first, end;  // of the given tensors
   for (Roles rest = given; rest != 0; rest &= rest - 1) {
     const int role = std::countr_zero(rest);
     const ByteRange range = range_of(tensors[role]);

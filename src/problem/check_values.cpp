@@ -1,4 +1,4 @@
-// Checks of numbers inside tensors that lie in host memory.
+// Checks of values in tensors in host memory.
 #include "problem/tensors.h"
 
 namespace regard {
@@ -11,7 +11,7 @@ struct Side {
   regard_role tensor;           ///< Q or K
   const std::int32_t* offsets;  ///< null when dense
   const std::int32_t* lengths;  ///< null when not given
-  std::int64_t added = 0;       ///< tokens that the call itself writes behind the logical length
+  std::int64_t added = 0;       ///< tokens that the call itself writes after the logical length
 };
 
 std::string entry(std::string_view array, const Side& side, std::int64_t index, std::int64_t value) {
@@ -36,7 +36,7 @@ Status check_offsets(const Problem& p, const Side& side) {
   return {};
 }
 
-/// Logical lengths, which for keys do not count the new tokens.
+/// Logical lengths, which do not count new tokens for keys.
 Status check_sequences(const Problem& p, const Side& side) {
   if (side.offsets == nullptr && side.lengths == nullptr) return {};
   for (std::int64_t i = 0; i < p.b; ++i) {
@@ -68,7 +68,7 @@ std::int64_t pages_for(const Problem& p, std::int64_t tokens) {
   return tokens / p.paged + (tokens % p.paged != 0 ? 1 : 0);
 }
 
-/// One number of the tensor `role`, which picks one of `count`.
+/// One value of the tensor `role`, which selects one of `count`.
 Status check_pick(regard_role role, std::int64_t index, std::int64_t value, std::int64_t count) {
   if (value >= 0 && value < count) return {};
   return invalid(std::string(role_name(role)) + "[" + std::to_string(index) + "] is " +
@@ -76,7 +76,7 @@ Status check_pick(regard_role role, std::int64_t index, std::int64_t value, std:
                  (role == REGARD_CACHE_INDEX ? " sequences" : " pages") + ", counted from 0");
 }
 
-/// As many blocks of each row as its length needs: what stands behind them is never read.
+/// As many blocks of each row as its length needs: what follows them is never read.
 Status check_page_table(const Problem& p, const regard_tensor& table, const std::int32_t* lengths) {
   const std::int64_t pages = tensor_spec(p, REGARD_K).shape[0];
   for (std::int64_t i = 0; i < p.b; ++i) {
@@ -119,7 +119,7 @@ Status check_page_list(const Problem& p, const regard_arguments& arguments) {
   return {};
 }
 
-/// Where sequences and pages lie in a KV cache.
+/// The positions of sequences and pages in a KV cache.
 Status check_cache(const Problem& p, const regard_arguments& arguments) {
   for (std::int64_t i = 0; p.cache > 0 && i < p.b; ++i) {
     const std::int32_t picked = integers(arguments, REGARD_CACHE_INDEX)[i];

@@ -50,7 +50,7 @@ void mix(std::size_t& seed, std::uint64_t value) {
 template <class Value>
 void mix_value(std::size_t& seed, const Value& value) {
   if constexpr (std::is_same_v<Value, double>) {
-    mix(seed, std::bit_cast<std::uint64_t>(value + 0.0));  // -0.0 equals 0.0, so both must hash alike
+    mix(seed, std::bit_cast<std::uint64_t>(value + 0.0));  // -0.0 equals 0.0, so both must have the same hash
   } else if constexpr (std::is_same_v<Value, OptionalScale>) {
     mix(seed, value.has_value());
     if (value) mix_value(seed, *value);

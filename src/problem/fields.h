@@ -1,4 +1,4 @@
-// Walks over the field list of problem.h, so that text, JSON, hash and docs are each written once for all
+// Iterates over the field list of problem.h, so that text, JSON, hash and docs are each written once for all
 // fields.
 #pragma once
 
@@ -32,7 +32,8 @@ inline const FieldInfo& info(Field field) {
   return field_table()[static_cast<std::size_t>(field)];
 }
 
-/// A word that sets two fields; the mask's window, which sets four, is read by hand and only documented here.
+/// A word that sets two fields; the mask's window, which sets four, is parsed separately and only documented
+/// here.
 struct Composite {
   std::string_view name, word, doc;
   Field first, second;
@@ -40,7 +41,7 @@ struct Composite {
 std::span<const Composite> composite_table();
 
 /// Calls visit(Field, member...) for every member that the records have, in list order; with several records
-/// of one type their members stand beside each other.
+/// of one type, their members are passed together.
 template <class Visitor, class... Problems>
 void for_each_problem_field(Visitor&& visit, Problems&... problems) {
 #define REGARD_VISIT(category, type, name, default_value, doc) visit(Field::name, problems.name...);

@@ -1,4 +1,4 @@
-// Problem as JSON: every field by its name, strict on the way in.
+// A Problem as JSON: every field by its name, parsed strictly.
 #include <array>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Kind = JsonEvent::Kind;
 
-/// All fields with all digits take a hundredth of a hundredth of this.
+/// All fields with all digits take a ten-thousandth of this.
 constexpr std::size_t longest_json = 1 << 20;
 constexpr const char* example = "it is one object, for example {\"pass\": \"fwd\"}";
 
@@ -79,8 +79,8 @@ Status read(const JsonEvent& json, Enum& value) {
   return read_value(json.key, json.text, value);
 }
 
-/// What a word of problem text says, as JSON: "mask": "causal". Of words that say what is the default only
-/// "mask=none" and its like have one.
+/// A word of problem text as JSON: "mask": "causal". Of words for a default value, only "mask=none" and the
+/// like have one.
 std::string json_of_word(std::string_view word) {
   const Problem defaults, changed = parse(word).value_or(defaults);
   std::string text;
@@ -142,7 +142,7 @@ class Reader {
     return known ? status : unknown_key(json);
   }
 
-  /// With the same defaults as in text, where a field follows another.
+  /// With the same defaults as in text, where some fields default to another's value.
   Problem finish() {
     if (!given(Field::out)) problem_.out = default_out(problem_.dtype);
     if (!given(Field::bias_type)) problem_.bias_type = default_bias_type(problem_.dtype);
@@ -176,7 +176,7 @@ Result<Problem> problem_from_json(std::string_view text) {
                    example);
   }
   Reader reader;
-  bool well_formed = false;  // up to the value that was refused
+  bool well_formed = false;  // up to the refused value
   Status status = read_json(text, "the problem's JSON", [&](const JsonEvent& json) -> Status {
     if (json.depth == 0 && json.kind == Kind::end) return {};
     Status taken;

@@ -1,4 +1,4 @@
-// Numbers that follow from a problem: sizes of types, the scale, visible pairs, operations.
+// Numbers derived from a problem: sizes of types, the scale, visible pairs, operations.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,8 @@
 namespace regard {
 namespace {
 
-/// Sum of min(max(i + start, 0), limit) over i in [0, rows): exact in closed form, as rows may be billions.
+/// Sum of min(max(i + start, 0), limit) over i in [0, rows): exact in closed form, as there can be billions
+/// of rows.
 double clamped_sum(std::int64_t rows, std::int64_t start, std::int64_t limit) {
   const auto inside = [&](std::int64_t row) { return std::clamp<std::int64_t>(row, 0, rows); };
   if (limit <= 0) return 0;
@@ -19,7 +20,7 @@ double clamped_sum(std::int64_t rows, std::int64_t start, std::int64_t limit) {
   return (full > first ? ramp : 0) + static_cast<double>(rows - full) * static_cast<double>(limit);
 }
 
-/// Row i sees keys from i + diagonal - left to i + diagonal + right; negative: as far as there are keys.
+/// Row i sees keys from i + diagonal - left to i + diagonal + right; negative: without a limit.
 struct Edges {
   std::int64_t diagonal, left, right;
 
@@ -74,8 +75,8 @@ bool mask_hides_nothing(const Problem& p) {
   const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
   const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
   const std::int64_t left = p.window_left, right = causal ? 0 : p.window_right;
-  // The first row sees fewest keys to the right, the last row fewest to the left. From the bottom-right
-  // diagonal these are sq - 1 and sk - 1 away; from the top-left one the other way round.
+  // The first row sees the fewest keys to the right, the last row the fewest to the left. From the
+  // bottom-right diagonal these are sq - 1 and sk - 1 away; from the top-left one the other way round.
   const std::int64_t far_left = (top_left ? p.sq : p.sk) - 1, far_right = (top_left ? p.sk : p.sq) - 1;
   return (left == -1 || left >= far_left) && (right == -1 || right >= far_right);
 }
@@ -95,7 +96,8 @@ bool has_alibi(Bias bias) {
 
 double visible_pairs(const Problem& p) {
   const Edges e(p);
-  // Row i sees [begin, end) and, left of it, the sink tokens; all three are clamped lines in i.
+  // Row i sees [begin, end) and, to the left of it, the sink tokens; all three are clamped linear functions
+  // of i.
   const double all = static_cast<double>(p.sq) * static_cast<double>(p.sk);
   const double end = e.right < 0 ? all : clamped_sum(p.sq, e.diagonal + e.right + 1, p.sk);
   const double begin = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, p.sk);

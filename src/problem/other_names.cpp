@@ -11,7 +11,7 @@
 namespace regard {
 namespace {
 
-/// Told with the numbers of the window that is suggested.
+/// Reported with the numbers of the suggested window.
 constexpr std::string_view in_python_window = "in Python window=";
 
 constexpr OtherNames table[] = {
@@ -113,8 +113,8 @@ const OtherNames* row_of(std::string_view name) {
   return nullptr;
 }
 
-/// The row's word with the caller's value in place of the example's, which is what follows "=" or ":". Of two
-/// numbers he may have given the first alone.
+/// The row's word with the caller's value instead of the example's, which follows "=" or ":". Of two numbers
+/// the caller may have given only the first.
 std::string with_value(std::string_view word, std::string_view value) {
   std::string kept;
   for (const char c : value)
@@ -132,7 +132,7 @@ std::string note_of(const OtherNames& row, std::string_view word) {
   return std::string(row.note) + "(" + std::string(numbers[0]) + ", " + std::string(numbers[1]) + ")";
 }
 
-/// What says the opposite of the row's word: "mask=none" for "mask=causal"; of a word alone, to leave it out.
+/// The opposite of the row's word: "mask=none" for "mask=causal"; for a bare word, to leave it out.
 std::optional<OtherName> opposite_of(const OtherNames& row,
                                      const std::function<bool(std::string_view)>& accepts) {
   const std::size_t equals = row.word.find('=');
@@ -180,11 +180,11 @@ std::string why_no_word(std::string_view name) {
 
 std::optional<OtherName> find_other_name(std::string_view written,
                                          const std::function<bool(std::string_view)>& accepts) {
-  constexpr std::size_t longest = 200;  // what is longer is nobody's word for anything
+  constexpr std::size_t longest = 200;  // nothing longer is anyone's word for anything
   if (written.size() > longest) return std::nullopt;
   std::string text = lower(written);
   if (const std::size_t colon = text.find(':'); colon < text.find('=')) text[colon] = '=';
-  // A word of ours in capitals, or with a colon for its "=".
+  // One of our words in capitals, or with a colon instead of "=".
   if (text != written && accepts(text)) return OtherName{text, {}};
   const std::size_t equals = std::min(text.find('='), text.size());
   std::string name = text.substr(0, equals);

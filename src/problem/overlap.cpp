@@ -1,4 +1,5 @@
-// Whether two tensors have a byte in common: exactly, as outputs may well lie between each other's rows.
+// Whether two tensors have a byte in common: exactly, as outputs can well be interleaved, each between the
+// other's rows.
 #include <algorithm>
 #include <array>
 
@@ -7,7 +8,7 @@
 namespace regard {
 namespace {
 
-/// A distance in bytes that is gone 0 to `times` times.
+/// A distance in bytes that is taken 0 to `times` times.
 struct Step {
   std::uint64_t bytes = 0, times = 0;
 };
@@ -38,14 +39,14 @@ struct Steps {
   }
 };
 
-/// Whether the steps below `top` can go a distance. Strides that are nested leave two or three ways to look
-/// at in each; after `looks`, which others could need, the answer is no.
+/// Whether the steps below `top` can add up to a distance. Nested strides leave two or three possibilities to
+/// check in each; after `looks` checks, which other strides could need, the answer is no.
 bool can_go(const Steps& steps, std::size_t top, std::uint64_t distance, int& looks) {
   if (top == 0) return distance == 0;
   if (--looks < 0) return false;
   const Step& step = steps.of[top - 1];
   std::uint64_t below = 0;
-  bool gapless = true;  // the shorter steps go any distance up to `below`
+  bool gapless = true;  // the shorter steps reach any distance up to `below`
   for (std::size_t i = 0; i + 1 < top; ++i) {
     gapless &= steps.of[i].bytes <= below + 1;
     below += steps.of[i].bytes * steps.of[i].times;
@@ -75,8 +76,8 @@ ByteRange range_of(const regard_tensor& tensor) {
   return {first, first + elements * bytes_of(tensor.dtype)};
 }
 
-// A byte of `a` is its first one and some steps on, one of `b` its last one and some back: they meet where
-// both together go the distance between those two.
+// A byte of `a` is its first one plus some steps, one of `b` its last one minus some: they meet where all
+// steps together cover the distance between those two.
 bool share_memory(const regard_tensor& a, const regard_tensor& b) {
   const ByteRange of_a = range_of(a), of_b = range_of(b);
   if (!of_a.meets(of_b)) return false;

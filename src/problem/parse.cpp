@@ -13,7 +13,7 @@
 namespace regard {
 namespace {
 
-/// Whether a record takes the word.
+/// Whether a record has the word.
 template <class Record>
 bool takes(std::string_view word);
 
@@ -31,7 +31,7 @@ class Reader {
     return read_pair(word, word.substr(0, equals), word.substr(equals + 1));
   }
 
-  /// Fields that follow others where they are not given themselves.
+  /// Sets fields that default to the value of another one.
   void finish() {
     if (given(Field::dtype)) {
       if (!given(Field::out) && out_follows_) record_.out = default_out(record_.dtype);
@@ -67,7 +67,7 @@ class Reader {
     return {};
   }
 
-  /// Reads `text` into the field; fields that the record does not have are unknown words.
+  /// Parses `text` into the field; fields that the record does not have are unknown words.
   Status set_text(Field wanted, std::string_view text, std::string_view word) {
     Status status;
     bool found = false;
@@ -91,7 +91,7 @@ class Reader {
     return found ? status : unknown(word, info(wanted).name);
   }
 
-  /// `refusal`, or one that names what another library's value is called here.
+  /// `refusal`, or one that gives our name for another library's value.
   Status other_value(Field field, std::string_view text, Status refusal) {
     const std::string name = std::string(info(field).name) + "=";
     const auto other = find_other_name(
@@ -116,7 +116,8 @@ class Reader {
   }
 
   Status read_size(const Composite& composite, std::string_view text, std::string_view word) {
-    std::int64_t value = 0;  // read once, so that a bad number is named by the word the caller wrote
+    std::int64_t value = 0;  // parsed once, so that an invalid number is reported with the word that the
+                             // caller wrote
     if (Status status = read_value(composite.name, text, value); !status) return status;
     if (Status status = set_text(composite.first, text, word); !status) return status;
     return set_text(composite.second, text, word);
@@ -164,7 +165,7 @@ class Reader {
 
   Status read_window(std::string_view word, std::string_view text) {
     constexpr std::ptrdiff_t most_commas =
-        16;  // far more than are understood, so that a text of megabytes is not cut
+        16;  // far more than are accepted, so that a text of megabytes is not split
     if (std::ranges::count(text, ',') > most_commas) {
       return invalid(in_quotes(word) +
                      " has too many parts; a window is mask=window:L,R[,top_left][,sink=N]");

@@ -38,7 +38,7 @@ void append_pair(std::string& line, std::string_view pair, std::string_view firs
   append(line, second_name, second);
 }
 
-/// Fields that are printed by other means than name=value.
+/// Fields that are not printed as name=value.
 bool printed_apart(const Problem& p, Field field) {
   switch (field) {
     case Field::pass:
@@ -72,7 +72,7 @@ bool printed_apart(const Signature&, Field field) {
   }
 }
 
-/// A record whose fields all have the default that leaves their word away; other types follow that of Q.
+/// A record whose fields all have the default whose word is omitted; other types follow that of Q.
 template <class Record>
 Record defaults_beside(const Record& record) {
   Record defaults;
@@ -113,7 +113,7 @@ std::string print(const Signature& s) {
   std::string line;
   append(line, word(s.pass));
   append(line, word(s.dtype));
-  if (s.d != 0 || s.dv != 0) append_pair(line, "d", "d", s.d, "dv", s.dv);  // a kernel may serve every one
+  if (s.d != 0 || s.dv != 0) append_pair(line, "d", "d", s.d, "dv", s.dv);  // one kernel can serve all sizes
   append_rest(line, s);
   return line;
 }

@@ -1,5 +1,6 @@
-// The Problem: what a caller wants computed. Its fields are declared once, in REGARD_PROBLEM_FIELDS below;
-// equality, hash, problem text, JSON, CLI help, docs/problem.md and the cache identity derive from that list.
+// The Problem: what a caller wants to compute. Its fields are declared once, in REGARD_PROBLEM_FIELDS below;
+// equality, hash, problem text, JSON, CLI help, docs/problem.md and the cache identity are derived from that
+// list.
 #pragma once
 
 #include <cmath>
@@ -175,13 +176,13 @@ Signature signature(const Problem&);
 /// d= where the pair is equal), then the fields that differ from their default, in list order. Canonical:
 /// equal problems print equal text, and parse(print(p)) == p.
 std::string print(const Problem&);
-/// The signature's words alone: "fwd bf16 d=128 mask=causal softcap". A presence field prints as a bare word.
+/// Only the signature's words: "fwd bf16 d=128 mask=causal softcap". A presence field prints as a bare word.
 std::string print(const Signature&);
 
-/// Parses problem text; order is free. Does not validate (see validate); an unknown word is an error that
-/// names the nearest one, a word given twice with different values is an error too.
+/// Parses problem text; order is free. Does not validate (see validate). An unknown word is an error that
+/// names the nearest one; a word given twice with different values is an error as well.
 Result<Problem> parse(std::string_view text);
-/// Applies one more word, e.g. "sq=4096", to a problem.
+/// Applies another word, e.g. "sq=4096", to a problem.
 Status apply(Problem&, std::string_view word);
 Result<Signature> parse_signature(std::string_view text);
 
@@ -192,8 +193,8 @@ Result<Problem> problem_from_json(
 std::size_t hash(const Problem&);
 std::size_t hash(const Signature&);
 
-/// Everything that makes no sense for any target: sizes, head groups, dtypes, features that exclude each
-/// other. The message is one sentence with the offending words and what would work.
+/// Rejects everything that is meaningless on every target: sizes, head groups, dtypes, features that exclude
+/// each other. The message is one sentence with the offending words and what would work.
 Status validate(const Problem&);
 
 std::size_t bytes_of(DType);
@@ -206,12 +207,12 @@ int dropout_keep_of(const Problem&);
 /// The factor of the weights that dropout keeps: `keep_scale` or 256 / (keep + 1).
 double keep_scale_of(const Problem&);
 bool has_elementwise_bias(Bias);
-/// Whether every batch, or every head, has an elementwise bias of its own; if not, they share one.
+/// Whether every batch, or every head, has its own elementwise bias; if not, they share one.
 bool has_batches(Bias);
 bool has_heads(Bias);
 bool has_alibi(Bias);
 /// Whether `mask` hides no key from any row, however few of the sq rows and sk keys a sequence has: causal
-/// with one query row, a window that is wider than the sequences.
+/// with one query row, or a window that is wider than the sequences.
 bool mask_hides_nothing(const Problem&);
 /// Whether K and V are a cache that new tokens are written into: by append, or by fwd before it attends.
 inline bool writes_cache(const Problem& p) {
@@ -223,9 +224,9 @@ inline bool writes_cache(const Problem& p) {
 double flops(const Problem&);
 /// Visible (query, key) pairs of one head of one sequence of the dense shape, by the positional mask alone.
 double visible_pairs(const Problem&);
-/// Keys of a sequence that some of its rows sees.
+/// The number of a sequence's keys that at least one of its rows sees.
 std::int64_t visible_keys(const Problem&);
-/// How many of them one row sees, at most.
+/// The most of them that one row sees.
 std::int64_t most_keys_of_row(const Problem&);
 
 }  // namespace regard

@@ -144,7 +144,7 @@ regard_dtype always(const Problem&) {
   return dtype;
 }
 
-/// append rotates the queries in place; attention over the longer cache leaves them as they are.
+/// append rotates the queries in place; attention over the extended cache does not change them.
 regard_use use_q(const Problem& p) {
   return p.pass == Pass::append ? changed_if(p.rope != Rope::none) : REGARD_INPUT;
 }
@@ -225,13 +225,13 @@ regard_use use_seed(const Problem& p) {
   return optional_if(p.dropout > 0);
 }
 
-/// How a role lies in memory where the caller gives no strides, and which freedom the caller has.
+/// A role's memory layout where the caller gives no strides, and what the caller can vary.
 enum class Kind : std::uint8_t {
   rows,       ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
   plain,      ///< row-major; any strides with a contiguous last dimension
-  broadcast,  ///< plain, and some dimensions may be 1
+  broadcast,  ///< plain, and some dimensions can be 1
   packed,     ///< row-major without gaps
-  list,       ///< packed, and may be shorter
+  list,       ///< packed, and can be shorter
 };
 
 struct Role {
@@ -312,8 +312,8 @@ Shape strides_in_order(const Shape& shape, const Order& order) {
   return strides;
 }
 
-/// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] may be 1. Those of a bias are
-/// words of the problem, as its gradient has them too; its rows may be one for all queries.
+/// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] can be 1. Those of a bias are set
+/// by words of the problem, as its gradient has them as well; it can have one row for all queries.
 std::array<bool, 4> broadcast_dimensions(const Problem& p, const Role& role) {
   if (role.kind != Kind::broadcast) return {};
   if (role.role == REGARD_RANGES) return {!p.varlen};
@@ -402,7 +402,7 @@ std::string_view word(regard_dtype dtype) {
 }
 
 regard_dtype c_dtype(DType dtype) {
-  return static_cast<regard_dtype>(dtype);  // the first five have the same values (a test pins them)
+  return static_cast<regard_dtype>(dtype);  // the first five have the same values (checked by a test)
 }
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Which tensors a problem takes and gives: one function that binding, validation, CLI, Python and oracle
+// The tensors that a problem takes and gives: one function that binding, validation, CLI, Python and oracle
 // share.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace regard {
 
-/// Up to four numbers, one per dimension, without memory of their own: tensors are checked on every call.
+/// Up to four numbers, one per dimension, without allocation: tensors are checked on every call.
 class Dimensions {
  public:
   using value_type = std::int64_t;
@@ -53,14 +53,14 @@ struct TensorSpec {
   regard_dtype dtype = REGARD_FP32;
   Dimensions shape;
   Dimensions strides;  ///< of the problem's layout, in elements
-  /// Dimensions where the caller's tensor may have size 1 instead, and is then used for all (ranges, bits,
-  /// bias).
+  /// Dimensions in which the caller's tensor can have size 1 instead, which is then used for all (ranges,
+  /// bits, bias).
   std::array<bool, 4> broadcast{};
   bool packed = false;   ///< row-major without gaps (per-sequence numbers), not any strides
-  bool shorter = false;  ///< the first dimension may be smaller (a list of pages)
+  bool shorter = false;  ///< the first dimension can be smaller (a list of pages)
 };
 
-/// Has no elements, and so perhaps no memory.
+/// Has no elements, and so possibly no memory.
 inline bool is_empty(const TensorSpec& spec) {
   return std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
 }
@@ -68,14 +68,14 @@ inline bool is_empty(const TensorSpec& spec) {
 std::string_view role_name(regard_role);
 Result<regard_role> role_from_name(std::string_view name);
 
-/// Whether any kernel takes it; those of a KV cache wait for theirs.
+/// Whether any kernel takes it; none takes the roles of a KV cache yet.
 constexpr bool has_kernel(regard_role role) {
   return role < REGARD_K_NEW;
 }
 
-/// What `problem` expects of `role`. Roles that it does not use come back as REGARD_UNUSED.
+/// What `problem` expects for `role`. Roles that it does not use are returned as REGARD_UNUSED.
 TensorSpec tensor_spec(const Problem& problem, regard_role role);
-/// The `use` of its spec alone.
+/// Only the `use` of its spec.
 regard_use tensor_use(const Problem& problem, regard_role role);
 /// Whether a call writes to it.
 inline bool is_written(regard_use use) {
@@ -87,20 +87,22 @@ struct ByteRange {
   std::uint64_t first = ~std::uint64_t{0}, end = 0;
   bool meets(const ByteRange& other) const { return first < other.end && other.first < end; }
 };
-/// Of a tensor whose strides were checked.
+/// For a tensor whose strides were checked.
 ByteRange range_of(const regard_tensor& tensor);
-/// Whether they have a byte in common; of strides that are not nested it may take too long to tell: no.
+/// Whether they have a byte in common; false for strides that are not nested if it would take too long to
+/// determine.
 bool share_memory(const regard_tensor&, const regard_tensor&);
 
 /// Checks a caller's tensors against the problem: presence, dtype, rank, shape, contiguous last dimension,
-/// strides that do not overlap, overflow, outputs that share memory with no other tensor. The message names
-/// the tensor, what it is and what it should be. Looks at no element, so it is as right for device memory.
+/// strides that do not overlap, overflow, outputs that share no memory with any other tensor. The message
+/// names the tensor, what it is and what it should be. Reads no elements, so it works for device memory as
+/// well.
 Status check_tensors(const Problem& problem, const regard_arguments& arguments);
 
-/// A set of roles, a bit each.
+/// A set of roles, one bit each.
 using Roles = std::uint64_t;
 static_assert(REGARD_ROLE_COUNT <= 64);
-/// Calls `visit` with each of them until one is an error.
+/// Calls `visit` with each of them until it returns an error.
 template <class Visit>
 Status for_each(Roles roles, Visit&& visit) {
   for (; roles != 0; roles &= roles - 1) {
@@ -109,7 +111,7 @@ Status for_each(Roles roles, Visit&& visit) {
   return {};
 }
 
-/// What a problem expects of every role, for callers who check many calls of one problem.
+/// What a problem expects for every role, for callers that check many calls of one problem.
 struct TensorSpecs {
   std::array<TensorSpec, REGARD_ROLE_COUNT> of;
   Roles used = 0, written = 0;
@@ -117,7 +119,7 @@ struct TensorSpecs {
 TensorSpecs tensor_specs(const Problem& problem);
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);
 
-/// That so many bytes of a workspace lie in none of the tensors, which have passed check_tensors.
+/// Checks that that many bytes of a workspace overlap none of the tensors, which have passed check_tensors.
 Status check_workspace(const TensorSpecs& specs, const regard_arguments& arguments, void* workspace,
                        std::int64_t bytes);
 

@@ -1,5 +1,5 @@
-// What makes no sense on any target. Each rule is a small function that accepts or says why not and what
-// would work; the list at the end is read from top to bottom.
+// What is meaningless on every target. Each rule is a small function that accepts or says why not and what
+// would work; the list at the end is evaluated from top to bottom.
 #include <cmath>
 
 #include "problem/tensors.h"
@@ -22,7 +22,7 @@ Status at_least(std::string_view name, std::int64_t value, std::int64_t least) {
                  std::to_string(least));
 }
 
-// Windows and sizes are added to each other; below this bound no such sum leaves 64 bits.
+// Windows and sizes are added to each other; below this limit no such sum leaves 64 bits.
 constexpr std::int64_t largest_size = std::int64_t{1} << 61;
 
 Status sizes(const Problem& p) {
@@ -114,7 +114,7 @@ Status positional_mask(const Problem& p) {
   return {};
 }
 
-// Kernels hold both as fp32 and divide the one by the other: within this bound the quotient is finite too.
+// Kernels hold both as fp32 and divide one by the other: within this limit the quotient is finite as well.
 constexpr double largest_modifier = 1e18;
 
 Status score_modifiers(const Problem& p) {
@@ -159,7 +159,7 @@ Status dropout(const Problem& p) {
   if (!(p.dropout >= 0 && p.dropout < 1)) {
     return invalid(pair("dropout", p.dropout) + " is outside [0, 1); 0 is off, 1 would drop everything");
   }
-  constexpr double finest = 1.0 / 256;  // of the random bytes that a mask is made of
+  constexpr double finest = 1.0 / 256;  // of the random bytes that a mask is made from
   if (p.dropout > 0 && (p.dropout < finest || p.dropout > 1 - finest)) {
     return invalid(
         pair("dropout", p.dropout) +

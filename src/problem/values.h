@@ -1,4 +1,4 @@
-// One value of a field as text: printing is canonical, reading is strict.
+// One value of a field as text: printing is canonical, parsing is strict.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace regard {
 
 std::string value_text(bool value);
 std::string value_text(std::int64_t value);
-std::string value_text(double value);  ///< the shortest text that reads back as the same double
+std::string value_text(double value);  ///< the shortest text that parses to the same double
 std::string value_text(const OptionalScale& value);
 template <class Enum>
   requires std::is_enum_v<Enum>
@@ -25,7 +25,7 @@ inline double without_sign_of_zero(double value) {
   return value + 0.0;
 }
 
-/// A value to show to who has left it out.
+/// A value to show to a user who omitted it.
 inline std::string_view example_of(std::int64_t) {
   return "512";
 }
@@ -38,12 +38,12 @@ inline std::string_view example_of(const OptionalScale&) {
 template <class Enum>
   requires std::is_enum_v<Enum>
 std::string_view example_of(Enum) {
-  return words_of<Enum>()[1].word;  // the first one is most often the default
+  return words_of<Enum>()[1].word;  // the first one is usually the default
 }
 /// "s needs a number, as in s=512"
 Status needs_value(std::string_view name, std::string_view kind, std::string_view example);
 
-/// Reads `text` as the value of `name`; the error quotes both.
+/// Parses `text` as the value of `name`; the error quotes both.
 Status read_value(std::string_view name, std::string_view text, std::int64_t& value);
 Status read_value(std::string_view name, std::string_view text, double& value);
 Status read_value(std::string_view name, std::string_view text, OptionalScale& value);

@@ -27,7 +27,7 @@ std::span<const WordInfo> words_of();
     return table;                                                           \
   }
 
-/// "?" of a number that is no enumerator.
+/// "?" for a number that is not an enumerator.
 template <class Enum>
 std::string_view word_in_list(Enum value) {
   const std::span<const WordInfo> words = words_of<Enum>();

@@ -12,13 +12,13 @@
 namespace regard::remote {
 namespace {
 
-/// The names that distributions have for one interface: with OpenSSL, and with GnuTLS.
+/// The distributions' names for the same interface: with OpenSSL, and with GnuTLS.
 constexpr const char* sonames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
-/// The first one makes the state that all of its transfers share, which old versions do not guard.
+/// The first transfer initialises state that all transfers share, which old versions do not guard.
 ForkLocal<std::mutex>& first_use = *new ForkLocal<std::mutex>;
 
-/// The loader does not tell why it could not map a file.
+/// The loader does not say why it could not map a file.
 bool for_lack_of_memory(const std::string& why) {
   return says_scarce(why) || why.find("failed to map segment") != std::string::npos;
 }

@@ -1,4 +1,4 @@
-// libcurl, opened when it is first needed: nothing is linked with it, and most programs never ask for it.
+// libcurl, opened when it is first needed: nothing is linked with it, and most programs never need it.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace regard::remote {
 
-/// What a transfer that has ended is told by. The layout is libcurl's.
+/// Reports a finished transfer. The layout is libcurl's.
 struct CurlMessage {
   int message;
   void* easy;
@@ -41,7 +41,7 @@ struct CurlLibrary {
 #undef REGARD_MEMBER
 };
 
-/// Numbers of libcurl's, which stay what they are from version to version.
+/// libcurl's constants, which do not change between versions.
 namespace curl {
 enum Option : int {
   failonerror = 45,
@@ -79,7 +79,7 @@ inline constexpr long netrc_optional = 1;
 inline constexpr std::size_t error_size = 256;
 }  // namespace curl
 
-/// It stays open for ever. Error: one sentence, where none is installed.
+/// It stays open forever. Error: one sentence, where none is installed.
 Result<const CurlLibrary*> curl_library();
 
 }  // namespace regard::remote

@@ -33,7 +33,8 @@ struct Exchange {
   std::array<char, curl::error_size> error{};
 };
 
-// libcurl, which is C, calls these: they throw nothing. Another number than what came ends the transfer.
+// Callbacks for libcurl, which is C, so they throw nothing. Returning another number than was passed ends the
+// transfer.
 
 std::size_t receive(const char* bytes, std::size_t size, std::size_t count, void* data) {
   Exchange& exchange = *static_cast<Exchange*>(data);
@@ -49,7 +50,7 @@ std::size_t receive(const char* bytes, std::size_t size, std::size_t count, void
   return part.size();
 }
 
-/// Takes the answer to a PUT, which nobody wants.
+/// Takes the response body of a PUT, which is not needed.
 std::size_t ignore(const char*, std::size_t size, std::size_t count, void*) {
   return size * count;
 }
@@ -74,7 +75,7 @@ tl::unexpected<Error> too_late(std::chrono::seconds limit) {
   return invalid(fmt::format("it did not answer in full within {} s", limit.count()));
 }
 
-/// Goes on until the transfer has ended, and gives libcurl's code for how. An error where it took too long or
+/// Runs until the transfer has ended, and returns libcurl's result code. An error where it took too long or
 /// was interrupted.
 Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point deadline,
                     std::chrono::seconds limit) {
@@ -86,7 +87,7 @@ Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point d
     if (interrupted()) return interruption();
     if (Clock::now() >= deadline) return too_late(limit);
     if (library.multi_wait(multi, nullptr, 0, pause_ms, &ready) != curl::ok) return curl::out_of_memory;
-    // While a name is looked up there is nothing to wait for, and it has not waited.
+    // While a name is being looked up there is nothing to wait for, so it returns at once.
     if (ready == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   int left = 0;
@@ -94,7 +95,7 @@ Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point d
   return message == nullptr ? curl::out_of_memory : message->code;
 }
 
-/// Whether there is more memory than libcurl takes for the header of an answer, which is 300 KB.
+/// Whether there is more memory than libcurl takes for the headers of a response, which is 300 KB.
 bool has_memory() {
   constexpr std::size_t more = 1 << 20;
   void* volatile place = std::malloc(more);  // volatile, as compilers remove unused allocations
@@ -118,7 +119,7 @@ tl::unexpected<Error> failed(const CurlLibrary& library, void* easy, int code, c
 
 struct Answer {
   long status = 0;
-  std::string redirect;  ///< where the server says that it is
+  std::string redirect;  ///< where the server says that the resource is
   std::vector<std::byte> body;
 };
 
@@ -129,12 +130,12 @@ struct Wanted {
   std::chrono::seconds limit{};
 };
 
-/// One request, wherever the answer points.
+/// One request, without following redirects.
 Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wanted& wanted,
                    Clock::time_point deadline) {
   const NoSignals guard;
   Exchange exchange{wanted.body, wanted.most_bytes};
-  // A server that should say first whether it wants a body would cost a second where it does not know that.
+  // Turns off "Expect: 100-continue", which would cost a second with a server that does not support it.
   const Owner<&CurlLibrary::slist_free_all> headers(library.slist_append(nullptr, "Expect:"), {&library});
   const Owner<&CurlLibrary::easy_cleanup> easy(library.easy_init(), {&library});
   const Owner<&CurlLibrary::multi_cleanup> multi(library.multi_init(), {&library});
@@ -170,7 +171,7 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
     option(curl::maxfilesize_large, static_cast<std::int64_t>(wanted.most_bytes));
   }
   if (!set) return fail(ErrorKind::no_memory, "libcurl does not take an option");
-  // A name server that is slow is not waited for. Old versions do not know this.
+  // Do not wait for a slow name server. Old versions do not know this option.
   library.easy_setopt(easy.get(), curl::quick_exit, 1L);
 
   if (library.multi_add_handle(multi.get(), easy.get()) != curl::ok)
@@ -189,7 +190,7 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
   return answer;
 }
 
-/// "http://host:port" in small letters; without a port where it is the scheme's own. The same for the same
+/// "http://host:port" in lower case; without a port where it is the scheme's default. Equal for the same
 /// server.
 std::string origin(std::string_view url) {
   const std::size_t scheme = url.find("://");
@@ -200,12 +201,12 @@ std::string origin(std::string_view url) {
   return place;
 }
 
-/// Whether the server asks for the same request, with the same method, at another place.
+/// Whether the server asks for the same request, with the same method, at another URL.
 bool redirects(long status) {
   return status == 301 || status == 302 || status == 307 || status == 308;
 }
 
-/// The answer at the end of the redirects.
+/// The response at the end of the redirects.
 Result<Answer> request(const std::string& url, const Wanted& wanted) {
   const Result<const CurlLibrary*> library = curl_library();
   if (!library) return tl::unexpected(library.error());

@@ -43,8 +43,8 @@ using regard::usable_cores;
 /// the words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();
 
-/// The vendor of this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it has
-/// none.
+/// The vendor of this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it
+/// has none.
 std::string_view cpu_vendor();
 
 /// "AMD EPYC 9654 96-Core Processor"; "" where the CPU does not say.
