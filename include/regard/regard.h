@@ -83,8 +83,7 @@ typedef struct regard_tensor {
 } regard_tensor;
 
 /* The roles of tensors in a problem. Shapes are logical; the strides determine the memory order: dense Q is
- * indexed [b, sq, hq, d] whether it is stored as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim].
- */
+ * indexed [b, sq, hq, d] whether stored as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
 typedef enum regard_role REGARD_IS_INT {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
   REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]  */
@@ -269,9 +268,9 @@ REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
 /* Export writes the cache's kernels into a bundle, for another machine; import puts a bundle's kernels into
- * the cache. Both include only kernels whose sources this library has and that load; on import, an entry of
- * the cache that is as good is kept, and counted. JSON: "kernels", how many, and "left_out", a list with
- * "kernel", "why" and whether it is "damaged". A cache without kernels is refused. */
+ * the cache, as far as they load. Both include only kernels whose sources this library has; on import, an
+ * entry of the cache that is as good is kept, and counted. JSON: "kernels", how many, and "left_out", a list
+ * with "kernel", "why" and whether it is "damaged". A cache without kernels is refused. */
 REGARD_API regard_status regard_cache_export(const char* bundle, char** json);
 REGARD_API regard_status regard_cache_import(const char* bundle, char** json);
 

@@ -61,7 +61,7 @@ const char* defect_of(Bytes bytes, const Target& target) {
   const auto header = value_at<Elf64_Ehdr>(bytes, 0);
   if (!header) return "it is too short";
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64)
-    return "it is not an ELF file of 64 bits";
+    return "it is not a 64-bit ELF file";
   const bool is_cuda = target.kind == TargetKind::cuda;
   if (header->e_machine != (is_cuda ? EM_CUDA : EM_AMDGPU))
     return is_cuda ? "it holds no machine code of NVIDIA GPUs" : "it holds no machine code of AMD GPUs";

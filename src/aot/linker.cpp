@@ -90,8 +90,8 @@ Result<Linker> Linker::find() {
   linker.parts_ = (fs::path(library).parent_path() / name_of_parts).string();
   if (std::error_code ignored; !fs::is_regular_file(linker.parts_, ignored)) {
     return cannot_link(fmt::format(
-        "{}, of which they are made, is not beside {}; an installation from source has it, a Python "
-        "wheel has not",
+        "{}, from which they are made, is not next to {}; an installation from source has it, a Python "
+        "wheel does not",
         name_of_parts, in_quotes(library)));
   }
   const std::string path = search_path();

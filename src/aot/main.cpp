@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   app.add_option("--targets", targets, "comma-separated CPU targets")->delimiter(',')->required();
   app.add_option("--compiler", order.compiler, "host C++ compiler")->required();
   app.add_option("--output", order.folder, "folder for sources, objects and the table")->required();
-  app.add_option("--objects", objects_file, "write the list of objects here, one a line")->required();
+  app.add_option("--objects", objects_file, "write the list of objects here, one per line")->required();
   app.add_option("--jobs", order.jobs, "compiles at a time");
   CLI11_PARSE(app, argc, argv);
 

@@ -84,10 +84,10 @@ class Reader {
     const auto fits = [&](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
     if (out.empty() || !is_letter(out.front()) || out.back() == '_' || !std::ranges::all_of(out, fits) ||
         out.size() > longest) {
-      return invalid(
-          fmt::format("{}: {} is no namespace; it is 1 to {} small letters (a to z), digits and '_', which "
-                      "begin with a letter and do not end with '_'",
-                      value.where(), in_quotes(out), longest));
+      return invalid(fmt::format(
+          "{}: {} is not a namespace; it is 1 to {} lower-case letters (a to z), digits and '_', which "
+          "begin with a letter and do not end with '_'",
+          value.where(), in_quotes(out), longest));
     }
     if (out.find("regard") != std::string::npos) {
       return invalid(
@@ -163,10 +163,11 @@ class Reader {
       if (!table.contains(source)) continue;
       for (const auto& [key, node] : table) {
         if (key.str() == source || (source == "profile" && key.str() == "recipes")) continue;
-        return wrong(line_of(node),
-                     fmt::format("'{}' stands beside '{}', which {}; give it a [[variants]] table of its own",
-                                 key.str(), source,
-                                 source == "profile" ? "has at most 'recipes' beside it" : "stands alone"));
+        return wrong(
+            line_of(node),
+            fmt::format("'{}' does not go with '{}', which {}; give it a [[variants]] table of its own",
+                        key.str(), source,
+                        source == "profile" ? "allows only 'recipes' with it" : "must be alone"));
       }
     }
     if (table.empty()) {

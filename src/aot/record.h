@@ -16,9 +16,7 @@ struct Record {
     int number;
   };
   std::vector<Line> lines;  ///< each problem of a target once, although several processes may have written it
-  std::vector<std::string>
-      left_out;  ///< a sentence for each incomplete line, written by a process that ended
-                 /// in the middle of it
+  std::vector<std::string> left_out;  ///< sentences about incomplete lines, whose writer ended
 };
 
 /// One line each, "cpu-avx2 | fwd bf16 b=1 ..."; empty lines and those that begin with "#" are ignored. Any

@@ -55,8 +55,7 @@ ForkPrivateFd::ForkPrivateFd(int number) : file_(number), born_(fork_count()) {
 }
 
 ForkPrivateFd::~ForkPrivateFd() {
-  if (born_ != fork_count()) {  // it was closed when this process began; the number may be another file's by
-                                // now
+  if (born_ != fork_count()) {  // closed at the fork; the number may be reused
     file_.release();
     return;
   }

@@ -24,8 +24,7 @@ struct JsonEvent {
   bool flag = false;
   std::int64_t integer = 0;    ///< only for integers below 2^63; larger ones are real
   double real = 0;             ///< also for integers
-  std::string_view text = {};  ///< the value of a string; the digits of a number, those of an integer printed
-                               /// anew
+  std::string_view text = {};  ///< the value of a string; the digits of a number, printed anew for an integer
 };
 
 /// Deeper ones are refused: Regard neither writes nor takes anything nested like that, and readers elsewhere

@@ -44,9 +44,7 @@ void JsonWriter::value(std::int64_t number) {
 void JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
   std::string text = fmt::to_string(number);
-  if (text.find_first_not_of("-0123456789") == std::string::npos)
-    text += ".0";  // it stays a floating-point
-                   // number
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";  // stays floating-point
   raw(text);
 }
 

@@ -160,9 +160,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
     if (!known) warnings.push_back("unknown setting " + printable(name) + suggestion(name, names));
   }
   if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
-  if (!parsed.data_dir.empty())
-    parsed.built_in = false;  // the built-in kernels were compiled from the
-                              // embedded sources
+  if (!parsed.data_dir.empty()) parsed.built_in = false;  // made from the embedded sources
   return parsed;
 }
 

@@ -45,8 +45,8 @@ namespace regard {
     "File with the private key that signs what is put into the remote store.")                               \
   X(strict, Switch, "REGARD_STRICT", false, "Refuse instead of falling to a slower family.")                 \
   X(verify, Text, "REGARD_VERIFY", "",                                                                       \
-    "Run a second path (a family, a target or 'oracle') beside each call and report the difference; refuse " \
-    "a workspace that another call uses at that moment.")                                                    \
+    "Run a second path (a family, a target or 'oracle') in addition to each call and report the "            \
+    "difference; refuse a workspace that another call uses at that moment.")                                 \
   X(cpu_target, Text, "REGARD_CPU_TARGET", "",                                                               \
     "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.")                       \
   X(disable, List, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \

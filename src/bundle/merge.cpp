@@ -66,7 +66,7 @@ Result<BundleAbout> about_of(std::span<const std::shared_ptr<const Bundle>> bund
   for (const auto& part : bundles) {
     if (part->about().title != first.about().title) about.title.clear();
     if (part->about().undeclared != about.undeclared)
-      return invalid(fmt::format("{} was built with undeclared = {} and {} with {}; build them alike",
+      return invalid(fmt::format("{} was built with undeclared = {} and {} with {}; build them the same way",
                                  in_quotes(first.path()), in_quotes(about.undeclared),
                                  in_quotes(part->path()), in_quotes(part->about().undeclared)));
   }

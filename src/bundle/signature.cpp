@@ -32,12 +32,12 @@ std::vector<std::byte> encode(const Signature& signature) {
 
 Result<Signature> decode_signature(std::span<const std::byte> bytes) {
   Block block;
-  if (bytes.size() > sizeof block) return invalid("it has more bytes behind its index than a signature has");
+  if (bytes.size() > sizeof block) return invalid("it has more bytes after its index than a signature has");
   if (bytes.size() < sizeof block)
-    return invalid("it has " + std::to_string(bytes.size()) +
-                   " bytes behind its index, and a signature has " + std::to_string(sizeof block));
+    return invalid("it has " + std::to_string(bytes.size()) + " bytes after its index, and a signature has " +
+                   std::to_string(sizeof block));
   std::memcpy(&block, bytes.data(), sizeof block);
-  if (block.mark != std::to_array(mark)) return invalid("what is behind its index is no signature");
+  if (block.mark != std::to_array(mark)) return invalid("what follows its index is not a signature");
   return Signature{block.signer, block.signature};
 }
 

@@ -76,7 +76,7 @@ Status check_private(const RegularFile& file) {
   const unsigned mode = file.status().st_mode & 0777;
   if ((mode & 0066) == 0) return {};
   return invalid(fmt::format(
-      "others than its owner can read or write it (its mode is {:o}); `chmod 600` mends that", mode));
+      "users other than its owner can read or write it (its mode is {:o}); `chmod 600` fixes that", mode));
 }
 
 Status read_text(const std::string& path, Secret& secret) {

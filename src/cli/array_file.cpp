@@ -98,7 +98,7 @@ LoadedFile load_roles(const std::string& path) {
     if (!role) {
       loaded.others.push_back(each.name);
     } else if (!loaded.roles.emplace(*role, LoadedArray{path, file, readable(each, path)}).second) {
-      fail_with(fmt::format("{}: {} is there twice, as {} too", printable(path), regard_role_name(*role),
+      fail_with(fmt::format("{}: {} is there twice, also as {}", printable(path), regard_role_name(*role),
                             in_quotes(each.name)));
     }
   }

@@ -63,8 +63,7 @@ Json verified(const std::string& path, const std::vector<PublicKey>& trusted, Ex
     problems.push_back(error.message);
     code = std::max(code, error.kind == ErrorKind::invalid ? exit_check_failed : exit_internal);
   };
-  if (const auto file = RegularFile::open(path, Links::followed); !file) {  // not a file, so nothing that
-                                                                            // could be damaged
+  if (const auto file = RegularFile::open(path, Links::followed); !file) {  // nothing that can be damaged
     note(file.error());
     code = std::max(code, exit_bad_input);
   } else if (const auto bundle = Bundle::open(path, trusted); !bundle) {

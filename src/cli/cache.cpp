@@ -45,9 +45,7 @@ std::string cut(const std::string& text) {
   constexpr std::size_t most = 400;
   if (text.size() <= most) return text;
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;  // in the middle of a
-            // character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // inside a character
   return fmt::format("{}... ({} more bytes)", text.substr(0, end), text.size() - end);
 }
 

@@ -238,11 +238,10 @@ void CommandLine::add_bench() {
       verb("bench", "Measure problems: JSON lines with median time, GFLOP/s and GB/s", bench_footer);
   problem(bench);
   where(bench, true);
-  bench->add_option("--problems", request.problems, "File with one problem a line; - is standard input")
+  bench->add_option("--problems", request.problems, "File with one problem per line; - is standard input")
       ->check(empty_word);
-  words(
-      bench, "--peers", request.peers,
-      "Measure these beside Regard: torch, flash_attn, cudnn; several with commas. Needs Python and PyTorch")
+  words(bench, "--peers", request.peers,
+        "Also measure these: torch, flash_attn, cudnn; several with commas. Needs Python and PyTorch")
       ->delimiter(',')
       ->allow_extra_args(false);
   number(bench, "--rounds", request.rounds, "Rounds; a time is the median over them", 1, most_rounds);
@@ -265,17 +264,17 @@ void CommandLine::add_others() {
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();
-  words(build, "--output", request.output, "Folder; by default NAMESPACE-build beside the manifest");
+  words(build, "--output", request.output, "Folder; by default NAMESPACE-build next to the manifest");
   number(build, "--jobs", request.threads, "Compiles at a time; 0: as many as cores and memory allow", 0,
          most_threads);
   CLI::Option* check = build->add_flag_callback(
-      "--check", [this] { request.only = 1; }, "Only say what it comes to; nothing is written");
+      "--check", [this] { request.only = 1; }, "Only report what would be built; nothing is written");
   build->add_flag_callback(
            "--list", [this] { request.only = 2; }, "The same, with every kernel")
       ->excludes(check);
 
   CLI::App* prebuild =
-      verb("prebuild", "Compile kernels into the cache, for GPUs that are elsewhere too", prebuild_footer);
+      verb("prebuild", "Compile kernels into the cache, also for GPUs of other machines", prebuild_footer);
   words(prebuild, "--target", request.targets, "Targets, e.g. sm_90a; several with commas")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -298,7 +297,7 @@ void CommandLine::add_others() {
         ->required();
     words(app, "file", request.paths, files);
   };
-  CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
+  CLI::App* cache = verb("cache", "Inspect and clean the cache of compiled kernels", cache_footer);
   word_and_files(cache, "list, stat, verify, gc, clean, export or import", "export and import: the bundle");
 
   CLI::App* bundle = verb("bundle", "Sign, check, list and merge files with many kernels", bundle_footer);

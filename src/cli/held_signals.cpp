@@ -22,8 +22,8 @@ HeldSignals::HeldSignals() {
   action.sa_handler = note;  // without SA_RESTART: a blocked write returns
   for (std::size_t i = 0; i < ending.size(); ++i) {
     sigaction(ending[i], nullptr, &before);
-    held_[i] = before.sa_handler == SIG_DFL && sigaction(ending[i], &action, nullptr) == 0;  // nohup ignores
-                                                                                             // one of them
+    held_[i] = before.sa_handler == SIG_DFL &&
+               sigaction(ending[i], &action, nullptr) == 0;  // not if ignored (nohup)
   }
 }
 

@@ -66,8 +66,8 @@ NvrtcUse::~NvrtcUse() {
 const char* NvrtcUse::refusal() const {
   if (ending) return "the process is ending";
   if (lost) {
-    return "this process was forked inside NVRTC, whose locks nobody releases here; compile the kernel "
-           "before the fork, or in a program that is started anew";
+    return "this process was forked inside NVRTC, whose locks nothing releases here; compile the kernel "
+           "before the fork, or in a newly started program";
   }
   return nullptr;
 }

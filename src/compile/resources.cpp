@@ -85,8 +85,7 @@ void warn_of_missing_instructions(Resources& used, const KernelKey& key) {
 }
 
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {
-  constexpr std::int64_t registers_at_once = 8;  // registers are allocated to a warp in multiples of this per
-                                                 // thread
+  constexpr std::int64_t registers_at_once = 8;  // the unit of allocation, per thread
   const std::int64_t threads = key.algorithm.warps * target.wave,
                      registers = threads * round_up(used.registers, registers_at_once),
                      dynamic = dynamic_shared_bytes(key), shared = used.shared_bytes + dynamic;

@@ -15,7 +15,7 @@ namespace regard {
   X(cached, "kernels loaded from the cache")                          \
   X(remote, "kernels fetched from the remote store")                  \
   X(compiled, "kernels compiled")                                     \
-  X(failed, "kernels that could not be had")                          \
+  X(failed, "kernels that were not found anywhere")                   \
   X(fallbacks, "plans that fell back to generic or portable kernels") \
   X(runs, "plans run")
 

@@ -261,9 +261,7 @@ Result<std::vector<Listed>> kernels_of_profile(
   std::vector<Listed> listed;
   for (const Target& target : *all) {
     if (!target_name.empty() && target.name != target_name) continue;
-    if (target.on_gpu() && target_name.empty())
-      continue;  // a GPU target only by name: no one needs the
-                 // kernels of all GPUs
+    if (target.on_gpu() && target_name.empty()) continue;  // only on request
     const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {

@@ -99,7 +99,7 @@ Result<std::optional<CacheEntry>> fetch(Search& search, const Digest& key) {
     search.missed(fmt::format("not in the remote store {}", name));
     return std::nullopt;
   }
-  search.missed(fmt::format("not to be had from the remote store {}: {}", name, entry.error().message),
+  search.missed(fmt::format("not available from the remote store {}: {}", name, entry.error().message),
                 is_scarce(entry));
   if (!is_scarce(entry)) give_up(*store, entry.error().message);
   return std::nullopt;

@@ -33,12 +33,11 @@ constexpr double smallest_normal = std::numeric_limits<float>::min();  // also o
 struct Precision {
   explicit Precision(const Problem&);
 
-  double product;     ///< P and dS can be rounded to the type of the inputs before a matrix product
-  double least;       ///< the same for a P near 0, relative to the row's largest
-  double least_grad;  ///< the same for a dX near 0
-  double step;        ///< one fp32 rounding
-  double score;  ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32
-                 /// precision
+  double product;      ///< P and dS can be rounded to the type of the inputs before a matrix product
+  double least;        ///< the same for a P near 0, relative to the row's largest
+  double least_grad;   ///< the same for a dX near 0
+  double step;         ///< one fp32 rounding
+  double score;        ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, others in fp32
   double exponential;  ///< beyond fp32: where weights become bf16, the exponential need not be more accurate
   double lost;         ///< what an input near 0 can lose: CPU instructions take subnormal bf16 numbers as 0
 

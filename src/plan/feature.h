@@ -11,26 +11,26 @@ namespace regard {
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 
 /// X(word, the kinds that can have it, what it means). A test fails where no code asks for one.
-#define REGARD_FEATURES(X)                                                                         \
-  X(fma, cpu, "multiply-adds, rounded once")                                                       \
-  X(f16c, cpu, "conversions of fp16")                                                              \
-  X(avx2, cpu, "instructions of AVX2")                                                             \
-  X(avx512, cpu, "instructions of AVX-512: F, BW, DQ, VL")                                         \
-  X(bf16_convert, cpu, "conversions to bf16")                                                      \
-  X(bf16_dot, cpu, "products of bf16 pairs by vectors")                                            \
-  X(amx, cpu, "the tile unit, AMX")                                                                \
-  X(amx_emulated, cpu, "with `amx`: the tile unit is plain C++")                                   \
-  X(matrix, cuda | hip, "matrix instructions of a warp or wave: 16-bit inputs, sums in fp32")      \
-  X(mma_layout, cuda | hip, "sums of matrix instructions lie in the lanes as those of `mma.sync`") \
-  X(matrix_k16, cuda, "matrix instructions of fp16 that multiply 16 deep, not 8")                  \
-  X(async_copy, cuda | hip, "16-byte copies to shared memory that do not pass through registers")  \
-  X(f16_pairs, cuda, "two fp32 become a pair of fp16 in one instruction")                          \
-  X(nan_min, cuda, "a minimum of fp32 that keeps a NaN")                                           \
-  X(vector_atomics, cuda, "atomic adds of two or four neighbouring fp32")                          \
-  X(pdl, cuda, "programmatic dependent launch")                                                    \
-  X(tma, cuda, "the tensor memory accelerator: copies of boxes by tensor maps")                    \
-  X(wgmma, cuda, "matrix instructions of a warpgroup")                                             \
-  X(tight_registers, cuda | hip, "its compiler takes some registers more than for other chips of its make")
+#define REGARD_FEATURES(X)                                                                            \
+  X(fma, cpu, "multiply-adds, rounded once")                                                          \
+  X(f16c, cpu, "conversions of fp16")                                                                 \
+  X(avx2, cpu, "instructions of AVX2")                                                                \
+  X(avx512, cpu, "instructions of AVX-512: F, BW, DQ, VL")                                            \
+  X(bf16_convert, cpu, "conversions to bf16")                                                         \
+  X(bf16_dot, cpu, "products of bf16 pairs by vectors")                                               \
+  X(amx, cpu, "the tile unit, AMX")                                                                   \
+  X(amx_emulated, cpu, "with `amx`: the tile unit is plain C++")                                      \
+  X(matrix, cuda | hip, "matrix instructions of a warp or wave: 16-bit inputs, sums in fp32")         \
+  X(mma_layout, cuda | hip, "accumulators of matrix instructions have the lane layout of `mma.sync`") \
+  X(matrix_k16, cuda, "fp16 matrix instructions with a depth (k) of 16, not 8")                       \
+  X(async_copy, cuda | hip, "16-byte copies to shared memory that do not pass through registers")     \
+  X(f16_pairs, cuda, "two fp32 become a pair of fp16 in one instruction")                             \
+  X(nan_min, cuda, "a minimum of fp32 that keeps a NaN")                                              \
+  X(vector_atomics, cuda, "atomic adds of two or four neighbouring fp32")                             \
+  X(pdl, cuda, "programmatic dependent launch")                                                       \
+  X(tma, cuda, "the tensor memory accelerator: copies of boxes by tensor maps")                       \
+  X(wgmma, cuda, "matrix instructions of a warpgroup")                                                \
+  X(tight_registers, cuda | hip, "its compiler uses a few more registers than for other chips of the vendor")
 
 #define REGARD_ENUMERATOR(name, kinds, doc) name,
 enum class Feature : std::uint8_t { REGARD_FEATURES(REGARD_ENUMERATOR) };

@@ -18,7 +18,7 @@ std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
 }
 
 std::int64_t parts_of_long_rows(const Problem& p) {
-  // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 numbers are added one by
+  // Matrix instructions add up 16 16-bit numbers before they add to a sum, fp32 numbers are added one by
   // one, and for 8-bit types Hopper's keep fewer digits (docs/hopper.md).
   constexpr std::int64_t of_fp32 = 1 << 13, of_16_bits = 1 << 16, of_8_bits = 1 << 14;
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;

@@ -27,8 +27,7 @@ struct Stage {
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one that may not have begun
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
-  int counter = WorkspaceLayout::none;  ///< gpu: the workspace part with its work counter, which is 0 when it
-                                        /// begins
+  int counter = WorkspaceLayout::none;  ///< gpu: the part with its work counter, 0 at its start
   bool overlaps = false;  ///< gpu: it can begin while the previous stage ends, for which it waits itself
 };
 

@@ -24,7 +24,7 @@ std::string words(const std::vector<DType>& dtypes) {
 
 Refusal asked_for(const Question& q) {
   if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
-  return fmt::format("only {} was asked for, and it does not go by that", in_quotes(q.options.family));
+  return fmt::format("only {} was asked for, and it does not match that", in_quotes(q.options.family));
 }
 
 Refusal not_disabled(const Question& q) {

@@ -135,7 +135,8 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
     if (Status status = read_table(*row, file, tile_readers(**kernel, tile)); !status) return status;
     for (const auto& [name, value] : *row)
       if (table.contains(name.str()))
-        return invalid(fmt::format("{}:{}: '{}' stands above the rows too", file, row_line, name.str()));
+        return invalid(
+            fmt::format("{}:{}: '{}' is given above the rows as well", file, row_line, name.str()));
     if (tiles.size() == most_tiles)
       return invalid(fmt::format("{}:{}: a target has at most {} tiles", file, row_line, most_tiles));
     tiles.push_back(std::move(tile));

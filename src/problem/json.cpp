@@ -133,10 +133,9 @@ class Reader {
       if (known || info(field).name != json.key) return;
       known = true;
       bool& given = given_[static_cast<std::size_t>(field)];
-      status =
-          given
-              ? invalid("\"" + std::string(json.key) + "\" stands twice in the problem's JSON; give it once")
-              : read(json, member);
+      status = given ? invalid("\"" + std::string(json.key) +
+                               "\" is given twice in the problem's JSON; give it once")
+                     : read(json, member);
       given = true;
     });
     return known ? status : unknown_key(json);

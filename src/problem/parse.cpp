@@ -116,8 +116,7 @@ class Reader {
   }
 
   Status read_size(const Composite& composite, std::string_view text, std::string_view word) {
-    std::int64_t value = 0;  // parsed once, so that an invalid number is reported with the word that the
-                             // caller wrote
+    std::int64_t value = 0;  // parsed once, so that an error names the word as written
     if (Status status = read_value(composite.name, text, value); !status) return status;
     if (Status status = set_text(composite.first, text, word); !status) return status;
     return set_text(composite.second, text, word);

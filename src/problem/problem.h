@@ -106,7 +106,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, std::int64_t, d, 0, "head dimension of Q and K; also sets dv where dv is not given")     \
   X(SIGNATURE, std::int64_t, dv, 0, "head dimension of V and O")                                        \
   X(SIGNATURE, bool, varlen, false, "packed sequences [tokens, heads, dim] with cumulative offsets")    \
-  X(SIGNATURE, bool, lengths, false, "logical lengths per sequence stand beside the physical ones")     \
+  X(SIGNATURE, bool, lengths, false, "logical lengths per sequence in addition to the physical ones")   \
   X(SIGNATURE, Mask, mask, Mask::none, "which keys a query sees by position")                           \
   X(SIGNATURE, bool, ranges, false, "int32 [1|b, sq, 2]: each query row sees only keys [lo, hi)")       \
   X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: packed visibility bits")      \
@@ -145,7 +145,7 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, OptionalScale, keep_scale, std::nullopt,                                                     \
     "factor of the weights that dropout keeps; by default 1 / the true probability of being kept")      \
   X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                  \
-  X(SHAPE, Layout, layout, Layout::bshd, "how tensors lie in memory where the caller gives no strides")
+  X(SHAPE, Layout, layout, Layout::bshd, "memory layout of tensors where the caller gives no strides")
 
 struct Problem {
 #define REGARD_MEMBER(category, type, name, default_value, doc) type name = default_value;

@@ -79,7 +79,7 @@ Status output_dtype(const Problem& p) {
   const bool eight_bits = bytes_of(p.dtype) == 1;
   if (!eight_bits && p.out != p.dtype) {
     return invalid(pair("out", p.out) + " does not go with " + std::string(word(p.dtype)) +
-                   " inputs; their output has the same type, so leave out= away");
+                   " inputs; their output has the same type, so drop out=");
   }
   if (eight_bits && bytes_of(p.out) == 1 && p.out != p.dtype) {
     return invalid(pair("out", p.out) + " does not go with " + std::string(word(p.dtype)) +

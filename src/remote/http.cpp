@@ -231,14 +231,14 @@ Status check_url(std::string_view url) {
   const auto wrong = [&](const char* why) { return invalid(in_quotes(without_secrets(url)) + " " + why); };
   if (url.find('@') != std::string_view::npos)
     return invalid(
-        "names and passwords do not belong into the URL, which is shown in reports; put them into ~/.netrc "
+        "names and passwords do not belong in the URL, which is shown in reports; put them into ~/.netrc "
         "(an @ of the path is written %40)");
   if (!place.starts_with("http://") && !place.starts_with("https://"))
     return wrong("is no URL of a server; use http://HOST/PATH or https://HOST/PATH");
   if (place.ends_with("://")) return wrong("names no host; use http://HOST/PATH or https://HOST/PATH");
   if (url.find_first_of("?#") != std::string_view::npos)
     return wrong(
-        "has something behind its path; keys are appended to it, so leave out what begins with ? or #");
+        "has something after its path; keys are appended to it, so leave out what begins with ? or #");
   return {};
 }
 

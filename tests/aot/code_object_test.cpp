@@ -71,7 +71,7 @@ TEST(CodeObject, HasTheFunctionInTheTableThatItsLoaderReads) {
 
 TEST(CodeObject, IsOfTheTarget) {
   EXPECT_EQ(refusal_of({}, "sm_90a"), "it is no binary for sm_90a: it is too short");
-  EXPECT_THAT(refusal_of(std::vector<std::byte>(64), "sm_90a"), HasSubstr("it is not an ELF file"));
+  EXPECT_THAT(refusal_of(std::vector<std::byte>(64), "sm_90a"), HasSubstr("it is not a 64-bit ELF file"));
   EXPECT_THAT(refusal_of(file_of({.machine = EM_X86_64}), "sm_90a"),
               HasSubstr("no machine code of NVIDIA GPUs"));
   EXPECT_THAT(refusal_of(file_of({}), "gfx942"), HasSubstr("no machine code of AMD GPUs"));

@@ -152,12 +152,11 @@ TEST(Index, AForgedDescriptionIsRefused) {
 TEST(Index, WhatIsBehindItIsASignatureOrNothing) {
   Forged forged = Forged::sound({1});
   forged.behind_index = "x";
-  EXPECT_EQ(wrong_with(forged.file()), "it has 1 bytes behind its index, and a signature has 104");
+  EXPECT_EQ(wrong_with(forged.file()), "it has 1 bytes after its index, and a signature has 104");
   forged.behind_index = std::string(1'000'000, 'x');
-  EXPECT_THAT(wrong_with(forged.file()),
-              HasSubstr("it has more bytes behind its index than a signature has"));
+  EXPECT_THAT(wrong_with(forged.file()), HasSubstr("it has more bytes after its index than a signature has"));
   forged.behind_index = std::string(104, 'x');
-  EXPECT_EQ(wrong_with(forged.file()), "what is behind its index is no signature");
+  EXPECT_EQ(wrong_with(forged.file()), "what follows its index is not a signature");
 }
 
 TEST(Index, ADamagedIndexIsRefused) {

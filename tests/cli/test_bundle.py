@@ -95,7 +95,7 @@ def test_keys_that_are_not_private(regard, refused, files):
     for mode in (0o640, 0o620, 0o604, 0o602):
         (files / "mine").chmod(mode)
         told = refused("bundle sign one.bundle --key=mine")
-        assert f"others than its owner can read or write it (its mode is {mode:o}); `chmod 600` mends that" in told
+        assert f"users other than its owner can read or write it (its mode is {mode:o}); `chmod 600` fixes that" in told
     (files / "mine").chmod(0o400)
     assert regard("bundle sign one.bundle --key=mine").code == 0
 
@@ -151,7 +151,9 @@ def test_what_does_not_fit_together(refused, files):
     assert "'one.bundle' and 'two.bundle' have kernel 'kernel a' of the same source with different bytes" in told
     (files / "two.bundle").write_bytes(bundle((C, "3", b""), about=ABOUT | {"undeclared": "jit"}))
     told = refused("bundle merge -o all.bundle one.bundle two.bundle")
-    assert "'one.bundle' was built with undeclared = 'error' and 'two.bundle' with 'jit'; build them alike" in told
+    assert (
+        "'one.bundle' was built with undeclared = 'error' and 'two.bundle' with 'jit'; build them the same way" in told
+    )
     assert not (files / "all.bundle").exists()
 
 
@@ -199,7 +201,10 @@ CASES = [
     ("bundle keygen mine --out=x", "bundle keygen takes no --out"),
     ("bundle keygen one.bundle", "cannot write one.bundle: it is there already"),
     ("bundle sign one.bundle", "bundle sign needs --key"),
-    ("bundle sign one.bundle --key=two.bundle", "the key file 'two.bundle' cannot be used: others than its owner can"),
+    (
+        "bundle sign one.bundle --key=two.bundle",
+        "the key file 'two.bundle' cannot be used: users other than its owner can",
+    ),
     ("bundle sign one.bundle --key=none", "the key file 'none' cannot be used: it cannot be opened"),
     (f"bundle sign one.bundle --key=mine --trusted={OTHER_KEY}", "bundle sign takes no --trusted"),
     ("bundle verify one.bundle --trusted=abc", "--trusted: 'abc' is not a public key, which is the 64 digits"),

@@ -243,7 +243,7 @@ def test_what_is_missing_is_said_before_anything_is_built(folder, te, refused, t
     library = next(path for path in pathlib.Path(COMMAND).parent.glob("libregard.so.*.*"))
     shutil.copy(library, tmp_path / "libregard.so.0")  # by itself, as a wheel has it
     sentence = refused("build", folder / "te.toml", f"--output={tmp_path}/out", code=3, LD_LIBRARY_PATH=str(tmp_path))
-    assert "regard_parts.o, of which they are made, is not beside" in sentence and "wheel" in sentence
+    assert "regard_parts.o, from which they are made, is not next to" in sentence and "wheel" in sentence
     assert not (tmp_path / "out").exists()
 
 

@@ -298,7 +298,7 @@ def test_bad_settings(refused, keys, tmp_path):
     shutil.copy(keys["own"][0], tmp_path / "key")
     (tmp_path / "key").chmod(0o640)
     told = sentence(**writing, REGARD_SIGNING_KEY=str(tmp_path / "key"))
-    assert "others than its owner can read or write it (its mode is 640); `chmod 600` mends that" in told
+    assert "users other than its owner can read or write it (its mode is 640); `chmod 600` fixes that" in told
     assert "cannot be listed" in refused("list", "--tier=remote")
 
 

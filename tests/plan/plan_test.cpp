@@ -406,7 +406,7 @@ TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
       EndsWith("portable_forward has; portable_forward: 'portable_forward' is switched off; take it out of "
                "REGARD_DISABLE"));
   EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=64", {.family = "block_q=77"}),
-              EndsWith("on sm_90a: only 'block_q=77' was asked for, and it does not go by that; `regard "
+              EndsWith("on sm_90a: only 'block_q=77' was asked for, and it does not match that; `regard "
                        "explain` lists the kernels for it"));
 }
 

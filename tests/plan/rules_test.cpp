@@ -180,7 +180,7 @@ struct Refused : Scene {
 const std::vector<Refused>& refused_scenes() {
   static const std::vector<Refused> list = {
       {{"asked_for", fwd, "cpu-avx2", "cpu_decode", {}, {.family = "generic"}},
-       "only 'generic' was asked for, and it does not go by that"},
+       "only 'generic' was asked for, and it does not match that"},
       {{"not_disabled", fwd, "cpu-avx2", "cpu_decode", {}, {.disabled = {"decode"}}},
        "take it out of REGARD_DISABLE"},
       {{"dtype_on_target", "fwd fp8 b=1 h=1 s=1 d=64", "gfx90a", "portable_forward"},

@@ -152,7 +152,7 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = -64 },\n]",
        "targets/mine.toml:15: 'block_q' must not be negative"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_k = 64 },\n]",
-       "targets/mine.toml:15: 'block_k' stands above the rows too"},
+       "targets/mine.toml:15: 'block_k' is given above the rows as well"},
       // Each kernel has numbers of its own.
       {"block_q = 64", "block_q = 64\nblock_d = 64",
        "targets/mine.toml:14: cpu_forward takes no 'block_d'; did you mean 'block_q'?"},
