@@ -18,7 +18,7 @@ namespace regard {
 enum class Links : bool { refused, followed };
 
 /// A file that another process may have made, opened without blocking and never read beyond the expected
-/// size: it has an end, and is not a pipe or device, which would block or be read forever.
+/// size. It must be a regular file: a pipe or device could block, or be read forever.
 class RegularFile {
  public:
   /// Relative to the folder of that descriptor, else to the working folder. Error: "it is a link" and the

@@ -15,7 +15,7 @@ namespace {
 Result<std::optional<bundle::Signature>> read_signature(const bundle::Bytes& bytes, std::uint64_t offset) {
   const std::uint64_t left = bytes.count() - offset;
   if (left == 0) return std::nullopt;
-  // One byte too many shows the error as well as a million.
+  // One byte too many shows the error as well as a million do.
   std::vector<std::byte> read(std::min<std::uint64_t>(left, bundle::signature_bytes + 1));
   if (const Status done = bytes.read_at(offset, read); !done) return tl::unexpected(done.error());
   return bundle::decode_signature(read);

@@ -57,7 +57,7 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
   return false;
 }
 
-/// The library accepts a length of 0; a user who types a problem has more likely forgotten it.
+/// To the library an omitted length means 0; a user who types a problem has more likely forgotten it.
 [[noreturn]] void refuse_missing_length(const std::string& text, std::string_view name) {
   fail_with(fmt::format("{} is missing in {}; give the sequence length, such as s=1024, or {}=0 for none",
                         name, in_quotes(text), name));

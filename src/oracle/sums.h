@@ -88,7 +88,7 @@ struct Sums {
   }
 
  private:
-  /// Of a whole row.
+  /// Totals of a whole row.
   struct Tally {
     std::int64_t terms = 0;
     double size = 0, shared = 0, vanishing = 0;

@@ -95,7 +95,7 @@ const char* plural(std::int64_t count) {
   return count == 1 ? "" : "s";
 }
 
-/// What becomes of the problem, stage by stage.
+/// The plan as text, stage by stage.
 std::string to_text(const Plan& plan) {
   const bool cpu = plan.target->on_cpu();
   std::string text =
