@@ -11,8 +11,7 @@
 
 namespace regard {
 
-/// The generated part of docs/<page> must be `expected`. With UPDATE_DOCS=1 in the environment it is written
-/// there.
+/// Expects that the generated part of docs/<page> is `expected`. If UPDATE_DOCS=1 is set, writes it instead.
 inline void expect_generated_docs(std::string_view page, std::string_view expected) {
   const std::string path = std::string(REGARD_SOURCE_DIR) + "/docs/" + std::string(page);
   const std::string begin = "<!-- generated from the code; UPDATE_DOCS=1 ./dev test writes it anew -->\n";
@@ -31,7 +30,7 @@ inline void expect_generated_docs(std::string_view page, std::string_view expect
     std::ofstream(path) << text;
     return;
   }
-  EXPECT_EQ(text.substr(start, last - start), expected) << path << ": UPDATE_DOCS=1 writes it anew";
+  EXPECT_EQ(text.substr(start, last - start), expected) << path << ": UPDATE_DOCS=1 rewrites it";
 }
 
 }  // namespace regard

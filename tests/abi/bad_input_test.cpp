@@ -1,4 +1,4 @@
-// Bad input over the C ABI, row by row: the right status, and one sentence with the word that is wrong.
+// Bad input through the C ABI, row by row: each gives the right status and one sentence with the wrong word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The last call gave this status, and a sentence on one line that names what is wrong.
+/// Expects that the last call returned this status and a one-line sentence that names the mistake.
 void expect_refusal(regard_status status, regard_status wanted, const std::string& word,
                     const std::string& input) {
   EXPECT_EQ(status, wanted) << input;
@@ -26,7 +26,7 @@ void expect_refusal(regard_status status, regard_status wanted, const std::strin
   EXPECT_THAT(sentence, ::testing::Not(::testing::ContainsRegex("[.!?] [A-Z]"))) << input;
 }
 
-/// A problem and memory for its tensors, all zero, as the library describes them.
+/// A problem, with zeroed memory for its tensors as the library describes them.
 struct Call {
   explicit Call(const char* text) {
     EXPECT_EQ(regard_problem_parse(text, &problem), REGARD_OK) << text << ": " << regard_status_message();
@@ -214,8 +214,8 @@ TEST(BadPointer, IsNamedByItsParameter) {
   regard_plan_destroy(made);
 }
 
-// A word of somebody else is shown, and does nothing: no line break, no control of a terminal, no other
-// direction.
+// An untrusted word is shown without any effect: it cannot break the line, control the terminal or change the
+// direction of writing.
 TEST(BadWord, IsShownAndDoesNothing) {
   const Call call("fwd fp32 h=1 s=8 d=8");
   regard_problem* problem = nullptr;
@@ -239,7 +239,7 @@ TEST(BadWord, IsShownAndDoesNothing) {
   build.text = "[biuld]\n";
   expect_shown(regard_build(word.c_str(), &build, &text), "manifest with a mistake");
 
-  const std::string bare = "x\x1b[31m\u202e\xff";  // the text of a problem is split at line breaks
+  const std::string bare = "x\x1b[31m\u202e\xff";  // no line break, as it would split a problem's text
   for (const std::string start : {"", "mask=", "fwd fp32 s=8 d=8 bias=", "s="}) {
     expect_refusal(regard_problem_parse((start + bare).c_str(), &problem), REGARD_INVALID,
                    "x\\x1b[31m\\u202e\\xff", start);
@@ -263,7 +263,7 @@ struct BadTensor {
   friend void PrintTo(const BadTensor& bad, std::ostream* out) { *out << bad.name << ": " << bad.text; }
 };
 
-/// Right offsets with one of them replaced.
+/// Correct offsets with one of them replaced.
 void give_offsets(Call& call, regard_role role, int index, std::int32_t value) {
   for (const regard_role each : {REGARD_OFFSETS_Q, REGARD_OFFSETS_K}) {
     const std::int32_t right[] = {0, 4, 10, 18};
@@ -313,7 +313,7 @@ const BadTensor bad_tensors[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, BadCall, ::testing::ValuesIn(bad_tensors),
                          [](const auto& row) { return row.param.name; });
 
-/// Every tensor that a problem needs, one after the other without memory; by a call, a plan's run and a
+/// Each tensor that a problem needs is left without memory in turn, in a call, in a plan's run and in a
 /// check.
 TEST(WithoutMemory, EveryTensorIsNamed) {
   for (const char* text :

@@ -1,4 +1,4 @@
-// The C ABI's contract: statuses, sentences, handles, and the road of one call.
+// The C ABI's contract: statuses, sentences, handles, and the path of one call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Problem {
   regard_problem* handle = nullptr;
 };
 
-/// fp32 inputs and outputs of a small forward problem, by the library's own specification.
+/// fp32 inputs and outputs of a small forward problem, as the library itself specifies them.
 struct Call {
   explicit Call(const Problem& problem) {
     for (int index = 0; index < REGARD_ROLE_COUNT; ++index) {
@@ -75,7 +75,7 @@ TEST(CApi, WhateverIsThrownBecomesAStatus) {
   EXPECT_STREQ(regard_status_message(), "unexpected failure inside Regard");
 }
 
-/// Each pointer of each function, where null is no way to leave something out.
+/// Covers each pointer parameter of each function, unless null means that it is left out.
 TEST(CApi, NullPointersAreSentences) {
   const Problem problem("fwd fp32 h=1 s=8 d=8");
   const Call call(problem);
@@ -184,7 +184,7 @@ struct OtherVersion {
         size(sizeof(regard_arguments) + static_cast<std::size_t>(more_roles) * sizeof(regard_tensor)) {
     std::memcpy(memory.data(), &call.arguments, std::min(size, sizeof(regard_arguments)));
     std::memcpy(memory.data(), &size, sizeof size);
-    // An older caller's memory ends there; whatever lies behind must not be looked at.
+    // An older caller's memory ends there; the library must not read past it.
     char* bytes = reinterpret_cast<char*>(memory.data());
     std::memset(bytes + size, 0xee, memory.size() * 8 - size);
   }
@@ -325,13 +325,13 @@ TEST(CApi, GpuTargetsWithoutKernelsPlanToARefusalAndExplain) {
   }
 }
 
-// Plans for GPUs are made anywhere; what runs needs a driver, and tensors that lie on the GPU.
+// A plan for a GPU can be made on any machine; running it needs a driver, and tensors in the GPU's memory.
 TEST(CApi, AGpuTargetRefusesTensorsOfTheHost) {
   const Problem problem("fwd bf16 h=64 s=512 d=64 mask=causal");
   Call call(problem);
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "sm_90a";
-  options.family = "sm90_forward";  // with a mask its work comes from a counter in the workspace
+  options.family = "sm90_forward";  // with a mask it takes work from a counter in the workspace
   regard_plan* plan = nullptr;
   ASSERT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_OK) << message();
   EXPECT_GT(regard_plan_workspace_bytes(plan), 0);
@@ -357,7 +357,7 @@ TEST(CApi, MemoryOfTheHostIsAllocatedCopiedAndFreed) {
   EXPECT_EQ(regard_memory_copy(nullptr, text, 1), REGARD_INVALID);
 }
 
-TEST(CApi, AGpuThatNothingDrivesHasNoMemory) {
+TEST(CApi, AGpuWithoutADriverHasNoMemory) {
   void* memory = nullptr;
   EXPECT_EQ(regard_memory_allocate("gfx942", 100, &memory), REGARD_REFUSED);
   EXPECT_THAT(message(), HasSubstr("target gfx942 cannot be run by this build of Regard"));
@@ -409,7 +409,7 @@ TEST(CApi, ABatchOfNothingIsComputed) {
   }
 }
 
-/// Costs divide by sizes.
+/// The cost model divides by sizes, which are 0 here.
 TEST(CApi, ABatchOfNothingIsPlannedOnEveryTarget) {
   for (const char* text :
        {"fwd bf16 b=0 hq=4 hk=2 s=64 d=64 mask=causal", "fwd bf16 b=0 hq=4 hk=2 sq=1 sk=1000 d=64 lengths",

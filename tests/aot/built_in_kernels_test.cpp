@@ -1,4 +1,4 @@
-// Kernels compiled ahead of time into objects: what is not written is an error, not half a file.
+// Kernels compiled ahead of time into objects: a file that cannot be written is an error, not half a file.
 #include "aot/built_in_kernels.h"
 
 #include <gmock/gmock.h>
@@ -18,12 +18,12 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// With a compiler that makes nothing.
+/// An order whose compiler produces nothing.
 Order order_in(const std::string& folder) {
   return {.kernels = {"cpu-avx2 cpu_generic_forward | any fwd"}, .compiler = "/bin/true", .folder = folder};
 }
 
-TEST(Builder, WritesWhatDiffersAlone) {
+TEST(Builder, WritesOnlyWhatDiffers) {
   const TemporaryFolder folder;
   const auto objects = compile_built_in(order_in(folder.path()));
   ASSERT_TRUE(objects) << objects.error().message;
@@ -38,9 +38,10 @@ TEST(Builder, WritesWhatDiffersAlone) {
   EXPECT_NE(fs::last_write_time(source), before);
 }
 
-/// Ends the process, with 0 where that is an error of its kind.
+/// Ends the process: with 0 if the short file was an error of the expected kind.
 void build_with_short_files(const std::string& folder) {
-  const rlimit most{.rlim_cur = 300, .rlim_max = 300};  // the sentence goes into a file too
+  const rlimit most{.rlim_cur = 300,
+                    .rlim_max = 300};  // leaves room for the sentence, as stderr may be a file
   setrlimit(RLIMIT_FSIZE, &most);
   const auto objects = compile_built_in(order_in(folder));
   if (!objects) std::fputs(objects.error().message.c_str(), stderr);

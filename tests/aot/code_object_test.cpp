@@ -1,4 +1,4 @@
-// What a kernel can be loaded from, and what only looks like it; damaged files are read within their bounds.
+// Files that kernels can be loaded from, and files that only look like it; damaged ones are read in bounds.
 #include "aot/code_object.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
-// Every problem that a manifest covers finds its kernels among those that are built: random manifests, and
-// random problems of their signatures, planned for any number of threads.
+// Every problem that a manifest covers finds its kernels among those that are built. Tested with random
+// manifests and random problems of their signatures, planned for any number of threads.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -33,7 +33,7 @@ class Draw {
     constexpr std::int64_t usual[] = {32, 64, 80, 96, 128, 192, 256, 512, 576};
     return one_in(3) ? 1 + static_cast<std::int64_t>(below(512)) : of(usual);
   }
-  /// Few or many, and what lies beside powers of two.
+  /// A small number, or a power of two or a neighbor of one.
   std::int64_t size() {
     constexpr std::int64_t few[] = {0, 1, 1, 2, 3, 4, 5, 7, 8};
     if (one_in(2)) return of(few);
@@ -49,7 +49,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-/// The value of a field of a signature as a manifest has it.
+/// The value of a signature's field as written in a manifest.
 std::string in_toml(bool value) {
   return value ? "true" : "false";
 }
@@ -61,12 +61,12 @@ std::string in_toml(Enum value) {
   return fmt::format("\"{}\"", word(value));
 }
 
-/// Values of a field; none: its default.
+/// Values of a field; if none, the manifest leaves it at its default.
 std::vector<std::string> values_of(Draw& draw, Field, bool, int count) {
   return count > 1 ? std::vector{in_toml(true), in_toml(false)} : std::vector{in_toml(draw.one_in(2))};
 }
 std::vector<std::string> values_of(Draw& draw, Field field, std::int64_t, int count) {
-  if (field == Field::paged) return {"0", "16"};  // of which no kernel takes the second
+  if (field == Field::paged) return {"0", "16"};  // no kernel takes the second
   if (field != Field::d && !(field == Field::dv && draw.one_in(4))) return {};
   std::vector<std::string> values;
   for (int i = 0; i < count; ++i) values.push_back(in_toml(draw.head_dim()));
@@ -74,7 +74,7 @@ std::vector<std::string> values_of(Draw& draw, Field field, std::int64_t, int co
 }
 template <class Enum>
 std::vector<std::string> values_of(Draw& draw, Field field, Enum, int count) {
-  const bool follows = field == Field::out || field == Field::descale;  // of 8 bits alone they are free
+  const bool follows = field == Field::out || field == Field::descale;  // free for 8-bit types only
   if (follows && !draw.one_in(8)) return {};
   if (field == Field::table || field == Field::kv_layout || field == Field::rope) return {};
   std::vector<std::string> values;
@@ -101,7 +101,7 @@ std::string random_table(Draw& draw) {
   return table;
 }
 
-/// A number of a problem's shape, as it comes.
+/// Sets one number of a problem's shape at random.
 void randomize(Draw& draw, Field field, std::int64_t& value) {
   if (field == Field::snew || field == Field::cache || field == Field::pages) return;
   if (field == Field::splits)
@@ -125,7 +125,7 @@ void randomize(Draw& draw, Field, Value& value) {
   if (draw.one_in(3)) value = static_cast<Value>(draw.below(words_of<Value>().size()));
 }
 
-/// A problem of the signature, which makes sense, as most that are drawn do.
+/// A valid problem of the signature; most random draws give one.
 Problem random_problem(Draw& draw, const Signature& of) {
   for (int i = 0; i < 1000; ++i) {
     Problem p = example_of(of);
@@ -143,17 +143,17 @@ Problem random_problem(Draw& draw, const Signature& of) {
   return example_of(of);
 }
 
-/// The kernels of a target, by their texts.
+/// The kernels of a target, as the texts of their keys.
 using Texts = std::unordered_set<std::string>;
 
-/// The first kernel that a plan takes and that is not built; empty: none.
+/// The first kernel of a plan that is not built; empty if there is none.
 std::string missing(const Plan& planned, const Texts& built) {
   for (const Stage& stage : planned.stages)
     if (std::string text = print(stage.key); !built.contains(text)) return text;
   return {};
 }
 
-/// The same of all plans that calls for the problem may make: also for tensors that the best one cannot read.
+/// The same for all plans that a call can use: the best one, and a fallback for tensors it cannot read.
 std::string missing(const Problem& problem, const Target& target, const PlanOptions& options,
                     const Texts& built, int& planned) {
   const Result<Plan> best = plan(problem, target, options);
@@ -182,7 +182,7 @@ std::string head(const Target& target) {
   return fmt::format("[build]\ntargets = [\"{}\"]\n", target.name);
 }
 
-/// A selection of random tables for a random target; none where they make no sense, or have no kernel.
+/// A selection from random tables for a random target; empty if they make no sense or have no kernel.
 struct Drawn {
   Drawn(Draw& draw, const std::string& tables)
       : target(random_target(draw)),
@@ -202,7 +202,7 @@ struct Drawn {
 
 class CoveredProblems : public testing::Test {
  protected:
-  /// Plans a problem as calls would, and expects that their kernels are built.
+  /// Plans a problem as a call would, and expects that the plan's kernels are built.
   void expect_found(const Problem& problem, const Drawn& drawn, const std::string& family = "") {
     const PlanOptions options{.threads = 1 + static_cast<int>(draw_.below(draw_.one_in(2) ? 16 : 300)),
                               .family = family};
@@ -230,7 +230,7 @@ TEST_F(CoveredProblems, OfProductsFindTheirKernels) {
   EXPECT_GT(planned_, 2000);
 }
 
-// A table with `recipes` is for calls that ask for them.
+// A table with `recipes` serves calls that ask for those recipes.
 TEST_F(CoveredProblems, OfRecipesFindTheirKernelsWhereTheyAreAskedFor) {
   for (int i = 0; i < 300; ++i) {
     const std::string recipe(draw_.of(recipe_words()));
@@ -254,7 +254,7 @@ TEST_F(CoveredProblems, OfListsFindTheirKernels) {
   EXPECT_GT(planned_, 500);
 }
 
-// What a refusal tells the user to write is what the call lacks.
+// The line that a refusal suggests adds exactly the kernels that the call lacks.
 TEST_F(CoveredProblems, OfTheLineThatARefusalSuggestsFindTheirKernels) {
   for (int i = 0; i < 750; ++i) {
     const Result<Manifest> some = parse_manifest(head(random_target(draw_)) + random_table(draw_), "");

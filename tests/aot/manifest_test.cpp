@@ -1,4 +1,4 @@
-// What a manifest says, and what a mistake in one says: file, line, and what would work.
+// The contents of a manifest, and the message for a mistake in one: file, line, and what would work.
 #include "aot/manifest.h"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ dtype = "fp16"
   EXPECT_EQ(manifest->variants[1].what, "profile flash");
   EXPECT_TRUE(manifest->variants[1].products[0].recipes.empty());
   for (const Variant& variant : manifest->variants[2].products)
-    EXPECT_THAT(variant.recipes, ElementsAre("decode"));  // in place of the profile's own
+    EXPECT_THAT(variant.recipes, ElementsAre("decode"));  // replaces the profile's own
   ASSERT_EQ(manifest->variants[3].problems.size(), 2u);
   EXPECT_EQ(manifest->variants[3].problems[1].line, 19);
   EXPECT_EQ(print(manifest->variants[3].problems[1].problem), "bwd bf16 b=1 h=4 s=64 d=64");

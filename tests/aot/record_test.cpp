@@ -1,4 +1,4 @@
-// What a record says, and what is no record.
+// The contents of a record, and texts that are not one.
 #include "aot/record.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST(Record, ABadLineIsAnErrorWithItsNumber) {
   }
 }
 
-TEST(Record, ALineThatIsNotWholeIsLeftOutAndTold) {
+TEST(Record, ALineThatIsNotWholeIsSkippedAndReported) {
   const std::string whole = "cpu-avx2 | fwd bf16 s=64 d=64\n";
   for (const std::string cut : {"cpu-avx2 | fwd bf1", "cpu-avx2 | fwd bf16 s=64 d=4", "cpu"}) {
     for (const std::string& text :

@@ -1,4 +1,4 @@
-// Which kernels a manifest comes to: exactly those, and for which of its lines.
+// Exactly which kernels a manifest selects, and for which of its lines.
 #include "aot/selection.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::UnorderedElementsAreArray;
 
-/// A manifest for these targets, whose tables begin in line 3; it may be read and selected from.
+/// A manifest for these targets whose tables begin in line 3, and its selection; either may have failed.
 struct Selected {
   explicit Selected(const std::string& tables, const std::string& targets = "\"sm_90a\", \"cpu-avx2\"",
                     const std::string& path = "te.toml")
@@ -71,8 +71,8 @@ TEST(Selection, OfAProfileIsWhatTheProfileNeeds) {
   }
 }
 
-// The 24 variants that the manifest of TransformerEngine's ROCm build comes to: LSE always written; types,
-// biases, masks and dropout in all combinations.
+// The 24 variants in the manifest of TransformerEngine's ROCm build: LSE is always written; types, biases,
+// masks and dropout come in all combinations.
 TEST(Selection, OfTransformerEngines24Variants) {
   const Selected selected(R"([[variants]]
 d = 128
@@ -91,7 +91,7 @@ lse = true
     EXPECT_EQ(selected.count(0, i).kernels, selected.kernels(i).size());
   }
   EXPECT_EQ(selected.kernels(0).size(), 190u);
-  // 24 forward kernels; 12 to decode, which have no dropout, with 3 tiles; 2 that merge, and the generic one.
+  // 24 forward kernels; 12 decode kernels (no dropout) in 3 tiles each; 2 that merge; the generic one.
   EXPECT_EQ(selected.kernels(1).size(), 63u);
   EXPECT_EQ(selected.kernels(2).size(), 51u);  // with 2 tiles
   EXPECT_EQ(selected.selection->count(), 190u + 63u + 51u);
@@ -114,13 +114,13 @@ recipes = ["decode"]
   using Lines = std::set<int>;
   EXPECT_THAT(lines, ElementsAre(std::pair("fwd bf16", Lines{3, 6}), std::pair("fwd bf16 d=111", Lines{6}),
                                  std::pair("fwd bf16 d=64", Lines{3, 6})));
-  EXPECT_EQ(selected.count(0, 0).kernels, 4u);  // 3 tiles, and what merges
+  EXPECT_EQ(selected.count(0, 0).kernels, 4u);  // 3 tiles, and the merge
   EXPECT_EQ(selected.count(1, 0).kernels, 7u);
   EXPECT_EQ(selected.selection->count(), 7u);
   EXPECT_TRUE(std::ranges::is_sorted(selected.kernels()));
 }
 
-// Counts and lists go different ways.
+// Counts and lists are computed by different code.
 TEST(Selection, HasTheCountsOfItsLists) {
   for (const std::string tables : {"[[variants]]\nprofile = \"default\"\n[[variants]]\nd = [64, 59]\n",
                                    "[[variants]]\nproblems = [\"fwd s=9 d=8\", \"fwd s=8 d=8\"]\n"}) {
@@ -133,8 +133,8 @@ TEST(Selection, HasTheCountsOfItsLists) {
   }
 }
 
-// A manifest of few lines may come to a million kernels, and a record has thousands of problems: what each of
-// them takes must stay small. Once a kernel took a text, a key and its places in several trees.
+// A manifest of a few lines can select a million kernels, and a record has thousands of problems, so the
+// memory for each must stay small. Once, each kernel took a text, a key and nodes in several trees.
 TEST(Selection, TakesLittleForEachKernelAndProblem) {
   if (!test::counts) GTEST_SKIP() << "sanitizers have malloc for themselves";
   std::string dims = "1", problems = "\"fwd h=4 s=1 d=64\"";
@@ -186,7 +186,7 @@ TEST(Selection, OfProblemsIsFewerThanOfTheirSignatures) {
   std::vector<std::string> kernels;
   for (const std::string& text : problem.kernels(0))
     kernels.push_back(text.substr(7, text.find(" block") - 7));
-  // The second answers where tensors do not lie as tensor maps need it.
+  // The portable kernel serves tensors whose layout does not suit tensor maps.
   EXPECT_THAT(kernels, ElementsAre("portable_forward", "sm90_forward"));
   EXPECT_THAT(problem.kernels(1), ElementsAre("cpu-avx2 cpu_combine | fwd bf16", HasSubstr(" cpu_forward ")));
 }
@@ -233,13 +233,13 @@ TEST(Selection, LeavesOutWhatIsExcludedBeforeKernelsAreMade) {
               and_always({"fwd bf16 d=64", "fwd bf16 d=128", "fwd bf16 d=128 mask=window"}));
   EXPECT_THAT(left(Selected(both + "[[exclude]]\nd = [64, 59]\n", avx2)),
               and_always({"fwd bf16 d=128", "fwd bf16 d=128 mask=window"}));
-  // A kernel that what is left needs as well stays: both masks are of one kernel, and of one without a mask
-  // where they hide nothing.
+  // A kernel that a remaining signature also needs stays: both masks share one kernel, and, where they hide
+  // nothing, one without a mask.
   const Selected stays(
       "[[variants]]\nd = 64\nmask = [\"causal\", \"causal_top_left\"]\n[[exclude]]\nmask = \"causal\"\n",
       avx2);
   EXPECT_THAT(left(stays), and_always({"fwd bf16 d=64", "fwd bf16 d=64 mask=window"}));
-  // Of problems, too, and of values that are off.
+  // Exclusion works for problems as well, and for values that are off.
   const Selected problems(
       "[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\", \"fwd bf16 s=64 d=64 softcap=30\"]\n"
       "[[exclude]]\nsoftcap = false\n",
@@ -265,7 +265,7 @@ TEST(Selection, WhatOnlySomeTargetsCanDoIsCounted) {
   EXPECT_EQ(selected.count(2, 0).kernels, 0u);
 }
 
-TEST(Selection, WhatNoKernelTakesHidesNothingBesideIt) {
+TEST(Selection, WhatNoKernelTakesHidesNothingElse) {
   for (const char* paged : {"[0, 16]", "[16, 0]"}) {
     const Selected selected(fmt::format("[[variants]]\nd = 64\npaged = {}\n", paged));
     ASSERT_TRUE(selected.selection) << selected.refusal();

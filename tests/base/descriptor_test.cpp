@@ -1,4 +1,4 @@
-// Own descriptors are above the standard streams, and files are read that have an end.
+// Regard's own descriptors are numbered above the standard streams, and only files with an end are read.
 #include "base/descriptor.h"
 
 #include <fcntl.h>
@@ -115,11 +115,11 @@ TEST(RegularFile, HasAnEndAndNoMoreThanItsBound) {
   EXPECT_TRUE(missing);
   EXPECT_FALSE(read_file(path, 4, Links::refused, &missing));
   EXPECT_FALSE(missing);
-  fs::resize_file(path, std::uintmax_t{1} << 40);  // takes no room
+  fs::resize_file(path, std::uintmax_t{1} << 40);  // sparse: takes no disk space
   EXPECT_FALSE(read_file(path, 1 << 20, Links::refused));
 }
 
-// They have no size before they are read.
+// Files in /proc report no size before they are read.
 TEST(RegularFile, OfTheSystemIsReadToItsEnd) {
   EXPECT_EQ(read_file("/proc/sys/kernel/random/boot_id", 100, Links::followed)->size(), 37u);
   std::ifstream limits("/proc/self/limits");

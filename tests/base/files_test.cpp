@@ -1,4 +1,4 @@
-// What is in a folder, and why that cannot be said.
+// The names in a folder, or the reason why it cannot be read.
 #include "base/files.h"
 
 #include <gmock/gmock.h>

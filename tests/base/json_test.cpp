@@ -59,7 +59,7 @@ TEST(JsonWriter, PutsCommasBetweenValues) {
   EXPECT_EQ(json.take(), R"({"a":[1,2],"b":[],"c":{"d":"{"},"e":null})");
 }
 
-/// What the reader gives, on one line.
+/// The values that the reader returns, on one line.
 Result<std::string> read(std::string_view text) {
   std::string events;
   const Status status = read_json(text, "this", [&](const JsonEvent& json) -> Status {

@@ -15,7 +15,7 @@ std::string refusal(const std::string& hex) {
   return key ? "" : key.error().message;
 }
 
-/// With the bit that says whether x is odd.
+/// The key with the bit set that says that x is odd.
 std::string with_odd_x(std::string hex) {
   constexpr std::string_view digits = "0123456789abcdef";
   hex[62] = digits[digits.find(hex[62]) + 8];

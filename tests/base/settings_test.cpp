@@ -121,7 +121,7 @@ TEST(Settings, UnknownNamesAreReportedWithTheNearest) {
   EXPECT_THAT(parsed({"REGARD_JIT=on"}).warnings, IsEmpty());
 }
 
-TEST(Settings, TableAndValuesStandInOneOrder) {
+TEST(Settings, TableAndValuesAreInTheSameOrder) {
   Settings changed;
   changed.threads = 7;
   const std::vector<std::string> values = setting_values(changed);

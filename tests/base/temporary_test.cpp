@@ -17,7 +17,7 @@ int open_folder(const std::string& path) {
   return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-TEST(Temporary, IsMarkedAlsoWhenSomebodyJustLooksWhetherItIs) {
+TEST(Temporary, IsMarkedEvenWhileAnotherChecksWhetherItIs) {
   const TemporaryFolder folder;
   const int looks = open_folder(folder.path()), uses = open_folder(folder.path()),
             later = open_folder(folder.path());
@@ -26,7 +26,7 @@ TEST(Temporary, IsMarkedAlsoWhenSomebodyJustLooksWhetherItIs) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   close(looks);
   user.join();
-  EXPECT_NE(flock(later, LOCK_EX | LOCK_NB), 0) << "nobody has marked it";
+  EXPECT_NE(flock(later, LOCK_EX | LOCK_NB), 0) << "it is not marked";
   EXPECT_EQ(errno, EWOULDBLOCK);
   close(uses);
   EXPECT_EQ(flock(later, LOCK_EX | LOCK_NB), 0);

@@ -23,8 +23,8 @@ TEST(Printable, EscapesWhatATerminalActsOn) {
   EXPECT_EQ(printable("a\nb\r\tc"), "a\\nb\\r\\tc");
   EXPECT_EQ(printable("\x1b[31mred\a\x7f"), "\\x1b[31mred\\x07\\x7f");
   EXPECT_EQ(printable("a\0b"sv), "a\\x00b");
-  EXPECT_EQ(printable("\u009b31m"), "\\u009b31m");            // a control of one character
-  EXPECT_EQ(printable("\u2028\u2029"), "\\u2028\\u2029");     // which end lines too
+  EXPECT_EQ(printable("\u009b31m"), "\\u009b31m");            // a one-character control sequence
+  EXPECT_EQ(printable("\u2028\u2029"), "\\u2028\\u2029");     // these end lines as well
   EXPECT_EQ(printable("a\u202egnp.exe"), "a\\u202egnp.exe");  // written from right to left
   EXPECT_EQ(printable("\u2066\u200f\u061c"), "\\u2066\\u200f\\u061c");
   EXPECT_EQ(printable("\ufeff[build]"), "\\ufeff[build]");

@@ -1,4 +1,4 @@
-// Who could have written a bundle.
+// Other users who could have written a bundle.
 #include "bundle/access.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 class BundleAccess : public BundleTest {
  protected:
-  /// Of file and folder.
+  /// Sets the modes of the bundle's file and of its folder.
   void set_modes(mode_t file, mode_t of_folder) const {
     ASSERT_EQ(chmod(path_.c_str(), file), 0);
     ASSERT_EQ(chmod(folder().c_str(), of_folder), 0);
@@ -23,7 +23,7 @@ class BundleAccess : public BundleTest {
   const std::string path_ = write_kernels("a", {1});
 };
 
-TEST_F(BundleAccess, OfOneUserAloneIsNothingToTell) {
+TEST_F(BundleAccess, OfOneUserOnlyIsNotReported) {
   for (const auto& [file, of_folder] :
        {std::pair(0600, 0700), std::pair(0644, 0755), std::pair(0664, 0775)}) {
     set_modes(static_cast<mode_t>(file), static_cast<mode_t>(of_folder));
@@ -40,7 +40,7 @@ TEST_F(BundleAccess, OfEverybodyIsTold) {
   std::filesystem::create_symlink(path_, in_folder("link"));
   EXPECT_EQ(bundle::world_writable(open(in_folder("link"))->place()), world_writable());
   set_modes(0644, 01777);
-  EXPECT_EQ(world_writable(), "") << "as in /tmp, where no one can replace what others made";
+  EXPECT_EQ(world_writable(), "") << "as in /tmp, where no one can replace other users' files";
 }
 
 TEST_F(BundleAccess, OfAnotherUserOrGroupIsTold) {
@@ -61,7 +61,7 @@ TEST_F(BundleAccess, OfAnotherUserOrGroupIsTold) {
   EXPECT_EQ(world_writable(), "");
 }
 
-TEST_F(BundleAccess, OfOneInMemoryIsItsProgramsAffair) {
+TEST_F(BundleAccess, OfOneInMemoryIsTheProgramsResponsibility) {
   const std::string bytes = read_bytes(path_);
   const auto bundle = Bundle::in_memory(path_, std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(bundle);

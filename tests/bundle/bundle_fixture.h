@@ -1,4 +1,4 @@
-// Bundles in a folder of the test's own, of small kernels whose bytes follow from a number.
+// Bundles in the test's own folder, made of small kernels whose bytes follow from a number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ inline std::string read_bytes(const std::string& path) {
 
 class BundleTestFiles {
  public:
-  /// A new bundle of these kernels under that name; its path.
+  /// Writes a new bundle of these kernels under that name; returns its path.
   std::string write_kernels(const std::string& name, const std::vector<int>& numbers) const {
     std::vector<BundleInput> inputs;
     for (const int number : numbers) inputs.push_back(input_number(number));

@@ -1,4 +1,4 @@
-// What is written is what is read, and the same kernels are the same bytes.
+// A bundle reads back as it was written, and the same kernels give the same bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

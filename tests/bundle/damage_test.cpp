@@ -1,4 +1,4 @@
-// Whatever happens to the bytes of a bundle: never a crash and never a wrong kernel.
+// Damage to the bytes of a bundle never causes a crash or a wrong kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_F(Damage, RandomBytesAreRefused) {
   }
 }
 
-// The bytes of a kernel are looked at when it is asked for, and those of one are nothing to the others.
+// A kernel's bytes are checked only when it is requested, and do not affect other kernels.
 TEST_F(Damage, OfOneKernelLeavesTheOthers) {
   const std::string path = write_kernels("b", {1, 2, 3});
   std::string bytes = read_bytes(path);

@@ -1,4 +1,4 @@
-// Bundles as files: what is read of them, what may happen to them meanwhile, and how they are written.
+// Bundles as files: which parts are read, what can happen to the file meanwhile, and how it is written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -23,14 +23,14 @@ class BundleFiles : public BundleTest {
     const auto bundle = Bundle::open(path);
     return bundle ? "" : bundle.error().message;
   }
-  /// What is said when a bundle of one kernel cannot be written there.
+  /// The error when a bundle of one kernel cannot be written to that path; empty if it can.
   static std::string not_written(const std::string& path) {
     const Status written = write_bundle(path, about(), {input_number(1)});
     return written ? "" : written.error().message;
   }
 };
 
-/// The bytes that this thread has read, by the kernel's count; less than 0 where it does not count them.
+/// The bytes that this thread has read, as counted by the kernel; negative if it does not count them.
 long bytes_read() {
   std::ifstream file("/proc/thread-self/io");
   std::string word;
@@ -38,12 +38,12 @@ long bytes_read() {
   return file >> word >> count ? count : -1;
 }
 
-TEST_F(BundleFiles, OpeningReadsTheIndexAlone) {
+TEST_F(BundleFiles, OpeningReadsOnlyTheIndex) {
   std::vector<BundleInput> inputs;
   for (int number = 0; number < 1000; ++number) inputs.push_back(input_number(number));
   const std::string path = write("a", std::move(inputs));
   const long first = bytes_read(), second = bytes_read();
-  if (first < 0) GTEST_SKIP() << "this system does not count what is read";
+  if (first < 0) GTEST_SKIP() << "this system does not count the bytes that a thread reads";
   const auto start = std::chrono::steady_clock::now();
   const auto bundle = open(path);
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
@@ -142,7 +142,7 @@ TEST_F(BundleFiles, AFullDiskLeavesWhatWasThere) {
   }
 }
 
-TEST_F(BundleFiles, APlaceThatTakesNoneIsSaid) {
+TEST_F(BundleFiles, APlaceThatTakesNoneIsReported) {
   EXPECT_EQ(not_written("/proc/no/folder"), "cannot write /proc/no/folder: No such file or directory");
   EXPECT_EQ(not_written(folder()), "cannot write " + folder() + ": Is a directory");
   EXPECT_EQ(not_written("/dev/full"), "cannot write /dev/full: it is not a file");
@@ -155,7 +155,7 @@ TEST_F(BundleFiles, PermissionsStay) {
   const std::string path = write_kernels("a", {1});
   struct stat status;
   stat(path.c_str(), &status);
-  EXPECT_EQ(status.st_mode & 07777, 0640u) << "as the umask has it";
+  EXPECT_EQ(status.st_mode & 07777, 0640u) << "as the umask requires";
   chmod(path.c_str(), 0666);
   write_kernels("a", {2});
   stat(path.c_str(), &status);

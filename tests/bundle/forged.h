@@ -1,4 +1,4 @@
-// A bundle as bytes, written out field by field, so that each can be wrong while all checksums are right.
+// A bundle built as bytes, field by field, so that each field can be wrong while all checksums are right.
 #pragma once
 
 #include <cstring>
@@ -20,15 +20,15 @@ struct ForgedKernel {
 struct Forged {
   std::string magic = "REGBND\x1a\n";
   std::uint32_t schema = 1, zero = 0;
-  std::uint64_t index_offset = 0, index_bytes = 0;  ///< 0: the right one
+  std::uint64_t index_offset = 0, index_bytes = 0;  ///< 0: the correct value
 
   std::string packed;  ///< of all kernels
   std::vector<ForgedKernel> kernels;
-  std::uint64_t count = 0, about_bytes = 0;  ///< 0: the right one
+  std::uint64_t count = 0, about_bytes = 0;  ///< 0: the correct value
   std::string about = R"({"title":"acme","version":"1.2.3","undeclared":"jit"})";
   std::string behind_names, behind_index;
 
-  /// Those kernels, with nothing wrong.
+  /// A correct bundle of these kernels.
   static Forged sound(const std::vector<int>& numbers) {
     Forged forged;
     for (const int number : numbers) {
@@ -84,7 +84,7 @@ inline Result<std::shared_ptr<const Bundle>> open_bytes(const std::string& bytes
   return Bundle::in_memory("bytes", std::as_bytes(std::span(bytes)), trusted);
 }
 
-/// What is wrong with these bytes as a bundle, or with a kernel in it; empty when nothing is.
+/// The error of these bytes as a bundle, or of a kernel in it; empty if there is none.
 inline std::string wrong_with(const std::string& bytes, std::span<const PublicKey> trusted = {}) {
   const auto bundle = open_bytes(bytes, trusted);
   if (!bundle) return bundle.error().message;

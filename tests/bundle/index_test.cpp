@@ -1,4 +1,4 @@
-// Whatever an index says, with right checksums: one sentence, and nothing is read that is not there.
+// A wrong index with correct checksums is refused in one sentence, and nothing is read out of bounds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t half = 1ull << 63, all = ~0ull;
 
-/// The second of three sound kernels is the one to spoil.
+/// Damage to the second of three sound kernels, and the sentence that refuses it.
 struct Forgery {
   const char* sentence;
   std::function<void(Forged&)> spoil;
@@ -149,7 +149,7 @@ TEST(Index, AForgedDescriptionIsRefused) {
   }
 }
 
-TEST(Index, WhatIsBehindItIsASignatureOrNothing) {
+TEST(Index, WhatFollowsItIsASignatureOrNothing) {
   Forged forged = Forged::sound({1});
   forged.behind_index = "x";
   EXPECT_EQ(wrong_with(forged.file()), "it has 1 bytes after its index, and a signature has 104");

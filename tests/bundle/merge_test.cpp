@@ -1,4 +1,4 @@
-// Several bundles into one.
+// Merging several bundles into one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zstd.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class Merge : public BundleTest {
  protected:
-  /// What is wrong, or nothing.
+  /// The error of the merge, or empty.
   std::string merge(const std::string& name, const std::vector<std::string>& paths) const {
     std::vector<std::shared_ptr<const Bundle>> parts;
     for (const std::string& path : paths) parts.push_back(open(path));

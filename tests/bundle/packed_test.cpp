@@ -1,4 +1,4 @@
-// Packed bytes that lie, behind right checksums.
+// Packed bytes that are wrong although their checksums are right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ std::string frame_of(const std::string& row) {
   return frame;
 }
 
-/// One that does not say how much is in it.
+/// A frame that does not state the size of its content.
 std::string frame_without_size(const std::string& row) {
   ZSTD_CCtx* const stream = ZSTD_createCCtx();
   std::string frame(ZSTD_compressBound(row.size()) + 100, '\0');
@@ -39,7 +39,7 @@ std::string frame_without_size(const std::string& row) {
   return frame;
 }
 
-/// What is said of the one kernel of a bundle whose packed bytes these are.
+/// The error of a bundle with one kernel that has these packed bytes.
 std::string wrong_with_packed(const std::string& packed, std::uint64_t entry_bytes) {
   Forged forged;
   forged.add("a kernel", sha256("source"), sha256("identity"), packed, entry_bytes);
@@ -82,7 +82,7 @@ TEST(PackedKernel, OfAnotherSizeIsRefused) {
   EXPECT_THAT(wrong_with_packed(frame_without_size(row), row.size()), HasSubstr(sentence));
 }
 
-// A frame of 1 GiB of zeros has some 32 KiB.
+// A frame that holds 1 GiB of zeros takes some 32 KiB.
 TEST(PackedKernel, ABombTakesNoMemory) {
   const auto most_memory = [] {
     rusage usage{};
@@ -91,8 +91,8 @@ TEST(PackedKernel, ABombTakesNoMemory) {
   };
   const std::string row = entry_row("{\"a\":1}", std::string(16 << 20, '\0'));
   const std::string bomb = frame_of(row);
-  // It says that it has 5,000 bytes in the index, and in its own header too: that is 4 bytes from the fifth
-  // on.
+  // The index states 5,000 bytes for both. `lies` states that in its own frame header as well: there the size
+  // takes 4 bytes, from index 5 or 6 on.
   std::string lies = bomb;
   ASSERT_EQ(static_cast<unsigned char>(lies[4]) >> 6, 2) << "the size has 4 bytes";
   const std::size_t size_at = (lies[4] & 0x20) != 0 ? 5 : 6;

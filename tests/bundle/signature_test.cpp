@@ -1,4 +1,4 @@
-// Who signed a bundle, and that nothing was changed since.
+// Who signed a bundle, and that it has not been changed since.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Signatures : public BundleTest {
     if (!signer) throw std::runtime_error(signer.error().message);
     return *signer;
   }
-  /// A key file as OpenSSL writes it; frees the key.
+  /// Writes a key file as OpenSSL does; frees the key.
   std::string pem(const std::string& name, EVP_PKEY* key, const char* password = nullptr) const {
     const std::string path = in_folder(name);
     FILE* const file = std::fopen(path.c_str(), "w");
@@ -76,7 +76,7 @@ TEST_F(Signatures, AreThoseOfTheStandard) {
   EXPECT_EQ(sign_bundle(path, file)->hex(), rfc_public);
 }
 
-// h*A is 0 for A = 0, whatever the message: R = 0 and S = 0 fit all of them.
+// h*A is 0 for A = 0, whatever the message is, so R = 0 and S = 0 sign every message.
 TEST_F(Signatures, OfAPointOfSmallOrderAreRefused) {
   bundle::Signature forged;
   forged.signer.bytes[0] = forged.bytes[0] = 1;  // y = 1
@@ -88,7 +88,7 @@ TEST_F(Signatures, OfAPointOfSmallOrderAreRefused) {
   ASSERT_EQ(EVP_DigestVerify(context.get(), forged.bytes.data(), forged.bytes.size(),
                              reinterpret_cast<const unsigned char*>(message.data()), message.size()),
             1)
-      << "OpenSSL takes it";
+      << "OpenSSL accepts it";
   EXPECT_THAT(bundle::check(forged, std::as_bytes(std::span(message))).error().message,
               HasSubstr("its signature is worth nothing: '0100"));
 }
@@ -112,7 +112,7 @@ TEST_F(Signatures, OfATrustedKeyAreTaken) {
   EXPECT_NE(refusal(path, {mine}), "");
 }
 
-TEST_F(Signatures, AreWantedWhereKeysAreTrusted) {
+TEST_F(Signatures, AreRequiredWhereKeysAreTrusted) {
   const PublicKey mine = make_key("mine");
   EXPECT_EQ(refusal(write_kernels("a", {1}), {mine}),
             "it is not signed, and only what has the signature of a trusted key is used");
@@ -128,7 +128,7 @@ TEST_F(Signatures, OfAnotherBundleAreRefused) {
   EXPECT_EQ(wrong_with(moved, std::vector{mine}),
             "its signature is wrong: it was changed after it was signed");
   const auto bundle = open_bytes(moved);
-  ASSERT_TRUE(bundle) << "nobody asked for a signature";
+  ASSERT_TRUE(bundle) << "without trusted keys no signature is required";
   EXPECT_THAT((*bundle)->checked_signer().error().message, HasSubstr("its signature is wrong"));
   EXPECT_EQ((*bundle)->signer(), std::nullopt);
 }
@@ -159,7 +159,7 @@ TEST_F(Signatures, AreNotGivenToDamagedBundles) {
   EXPECT_EQ(files(), (std::vector<std::string>{"a", "mine"}));
 }
 
-TEST_F(Signatures, KeyFilesAreTheirOwnersAlone) {
+TEST_F(Signatures, KeyFilesAreForTheirOwnersOnly) {
   const mode_t before = umask(0);
   make_key("mine");
   umask(before);

@@ -1,4 +1,4 @@
-// A cache entry as it travels between machines, and everything that may happen to it there.
+// A cache entry as it travels between machines, and all that can happen to it on the way.
 #include "bundle/signed_entry.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST_F(SignedEntries, EveryLengthAndEveryByteCounts) {
   for (const std::vector<std::byte>& good : {sent(""), sent(in_folder("own"))}) {
     const bool is_signed = good.size() > cache::encode(key, entry_).size();
     for (std::size_t length = 0; length < good.size(); ++length) {
-      // Without the signature it is an entry that nobody signed.
+      // Cut off before the signature, it is a whole unsigned entry.
       const bool is_whole = is_signed && length == good.size() - bundle::signature_bytes;
       EXPECT_EQ(refusal(std::span(good).first(length)).empty(), is_whole) << length;
       EXPECT_NE(refusal(std::span(good).first(length), {own}), "") << length;

@@ -1,4 +1,4 @@
-// A cache in a folder of the test's own, whose name has a space and a letter that is not ASCII.
+// A cache in the test's own folder, whose name has a space and a non-ASCII letter.
 #pragma once
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ inline Digest key_number(int number) {
   return sha256("key " + std::to_string(number));
 }
 
-/// What belongs to a key here: every byte follows from the number, so that a mix-up shows.
+/// The entry of the key with that number: every byte depends on the number, so that a mix-up shows.
 inline CacheEntry entry_number(int number, std::size_t payload_bytes = 5000) {
   CacheEntry entry{"{\"number\":" + std::to_string(number) + "}", {}};
   for (std::size_t i = 0; i < payload_bytes; ++i) {
@@ -69,7 +69,7 @@ class CacheTest : public testing::Test {
     return names;
   }
 
-  /// find is a miss, and get makes, hands out and keeps the right entry.
+  /// Expects that find misses, and that get makes, returns and keeps the right entry.
   static void expect_replaced(Cache& cache, int number) {
     EXPECT_FALSE(cache.find(key_number(number)));
     bool from_cache = true;
@@ -93,7 +93,7 @@ class CacheTest : public testing::Test {
   std::string folder_ = root_ + "/kernels";
 };
 
-/// Runs body in a forked process; exit status 99 when it failed a check or threw.
+/// Runs body in a forked process, which exits with its result, or with 99 if it threw.
 inline pid_t start(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -104,7 +104,7 @@ inline pid_t start(const std::function<int()>& body) {
   }
 }
 
-/// Its exit status; 1000 + signal when one ended it; -1 when it had to be killed after `seconds`.
+/// The child's exit status; 1000 + signal if a signal ended it; -1 if it had to be killed after `seconds`.
 inline int wait_for(pid_t child, double seconds = 20) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   int status = 0;

@@ -1,4 +1,4 @@
-// Whatever happens to an entry's file: never a wrong entry, never an error, replaced by the next one made.
+// Damage to an entry's file never gives a wrong entry or an error; the next entry made replaces the file.
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 
@@ -226,7 +226,7 @@ TEST_F(EntryOnDisk, LengthsThatOverflowAreAMiss) {
   }
 }
 
-/// A whole header in front of a file of `bytes`, most of which take no room on the disk.
+/// An entry's header that states these numbers of bytes.
 std::string header_that_says(std::uint64_t manifest, std::uint64_t payload) {
   const std::vector<std::byte> good = cache::encode(key_number(1), entry_number(1));
   std::string header(reinterpret_cast<const char*>(good.data()), 64);
@@ -235,7 +235,7 @@ std::string header_that_says(std::uint64_t manifest, std::uint64_t payload) {
   return header;
 }
 
-// Read whole, 4 GiB took 39 s and as much memory, or failed, so that gc could not remove it.
+// Reading the whole file once took 39 s and 4 GiB of memory, or failed, and then gc could not remove it.
 TEST_F(EntryOnDisk, OneThatIsTooLongIsAMissWithoutBeingRead) {
   constexpr std::uint64_t long_file = 4ull << 30, fixed = 64 + 32;
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -254,7 +254,7 @@ TEST_F(EntryOnDisk, OneThatIsTooLongIsAMissWithoutBeingRead) {
       const long before = most_memory();
       Cache cache = open();
       const auto put = [&] {
-        cache.publish(key_number(1), entry_number(1));  // makes the folder too
+        cache.publish(key_number(1), entry_number(1));  // also makes the folder
         write(path_of(1), header);
         fs::resize_file(path_of(1), long_file);
       };
@@ -266,7 +266,7 @@ TEST_F(EntryOnDisk, OneThatIsTooLongIsAMissWithoutBeingRead) {
       EXPECT_EQ(cache.gc().entries, 0);
       put();
       cache.publish(key_number(2), entry_number(2));
-      EXPECT_FALSE(fs::exists(path_of(1))) << "it would push out what others use";
+      EXPECT_FALSE(fs::exists(path_of(1))) << "it would evict entries that others use";
       put();
       EXPECT_EQ(cache.clean().entries, 0);
       EXPECT_LT(most_memory() - before, 64 * 1024) << "KiB";

@@ -1,4 +1,4 @@
-// However many ask for the same key at the same time: it is made once, and everybody gets it.
+// However many ask for the same key at the same time, its entry is made once, and all get it.
 #include <atomic>
 #include <random>
 #include <stdexcept>
@@ -22,14 +22,14 @@ class Flight : public CacheTest {
     std::this_thread::sleep_for(milliseconds(milliseconds_long));
     return entry_number(number);
   }
-  /// How often make() was called for this number.
+  /// The number of make() calls for this number.
   int makes(int number) const {
     std::ifstream log(root_ + "/makes");
     int count = 0;
     for (std::string line; std::getline(log, line);) count += line == std::to_string(number);
     return count;
   }
-  /// 0 when the right entry came.
+  /// Gets the entry; 0 if it is the right one.
   int get_slowly(Cache& cache, int number, int milliseconds_long) const {
     const Result<CacheEntry> got =
         cache.get(key_number(number), [&] { return make(number, milliseconds_long); }, nullptr);
@@ -57,7 +57,7 @@ TEST_F(Flight, EightProcessesMakeAKeyOnce) {
   }
 }
 
-TEST_F(Flight, EightProcessesMakeDifferentKeysSideBySide) {
+TEST_F(Flight, EightProcessesMakeDifferentKeysInParallel) {
   std::vector<pid_t> children;
   for (int number = 0; number < 8; ++number) {
     children.push_back(start([=, this] {
@@ -179,14 +179,14 @@ TEST_F(Flight, AfterTheDeadlineAWaiterGoesOnByItselfAndNamesTheHolder) {
   EXPECT_EQ(wait_for(waiter), 0);
   EXPECT_EQ(makes(1), 2);
   EXPECT_THAT(read(root_ + "/log"), HasSubstr("waited 0.3 s for process " + std::to_string(holder)));
-  EXPECT_TRUE(fs::exists(lock_path(1))) << "it is the holder's still";
+  EXPECT_TRUE(fs::exists(lock_path(1))) << "the holder still has it";
   Cache cache = open();
   expect_cached(cache, 1);
   kill(holder, SIGKILL);
   wait_for(holder);
 }
 
-TEST_F(Flight, AStoppedHolderDoesNotStopOthersForEver) {
+TEST_F(Flight, AStoppedHolderDoesNotStopOthersForever) {
   const pid_t holder = start_getter(1, 200);
   wait_for_make(1);
   kill(holder, SIGSTOP);
@@ -214,7 +214,7 @@ TEST_F(Flight, ALockFileLeftBehindOrALinkInItsPlaceDoesNoHarm) {
 TEST_F(Flight, KillingAtRandomMomentsNeverLeavesAWrongEntry) {
   std::mt19937 random(3);
   for (int round = 0; round < 20; ++round) {
-    // A writer that publishes without end, killed somewhere in it.
+    // A writer that publishes in an endless loop and is killed at a random moment.
     const pid_t writer = start([&] {
       Cache cache = open();
       for (int i = 0;; ++i) {

@@ -1,4 +1,4 @@
-// Whatever the folder is like: the entry that was made is handed out, and the reason is one sentence.
+// Whatever the state of the folder, an entry that was made is returned, with one sentence why it is not kept.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using CacheFolder = CacheTest;
 
-// Makes the entry in spite of the cache, twice, and keeps nothing.
+// Expects that the entry is made twice, as the cache cannot keep it.
 void expect_made_each_time(Cache& cache) {
   for (int round = 0; round < 2; ++round) {
     bool from_cache = true;
@@ -106,7 +106,7 @@ TEST_F(CacheFolder, ALinkOfAnotherUserIsNotFollowed) {
   EXPECT_TRUE(fs::is_empty(root_ + "/private"));
 }
 
-// Runs body as an ordinary user, as root may write everywhere.
+// Runs body as an ordinary user, because root can write everywhere.
 int as_ordinary_user(const std::string& root, const std::function<int()>& body) {
   return wait_for(start([&] {
     if (geteuid() == 0) {
@@ -142,7 +142,7 @@ TEST_F(CacheFolder, AHomeThatCannotBeWrittenIsNamed) {
     chmod((root_ + "/home").c_str(), 0500);
     EXPECT_THAT(cache.state(), HasSubstr("cannot be made in '" + root_ + "/home': Permission denied"));
     expect_made_each_time(cache);
-    chmod((root_ + "/home").c_str(), 0600);  // what is in there cannot even be looked for
+    chmod((root_ + "/home").c_str(), 0600);  // files in it cannot even be looked up
     EXPECT_THAT(cache.state(), HasSubstr("Permission denied"));
     expect_made_each_time(cache);
     chmod((root_ + "/home").c_str(), 0700);
@@ -152,13 +152,13 @@ TEST_F(CacheFolder, AHomeThatCannotBeWrittenIsNamed) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(CacheFolder, WhereNobodyCanMakeFilesIsSaidToRootToo) {
+TEST_F(CacheFolder, WhereNoOneCanMakeFilesIsReportedToRootAsWell) {
   EXPECT_THAT(Cache("/proc/regard", 1 << 20, 1).state(), HasSubstr("cannot be made in '/proc'"));
   if (geteuid() != 0) GTEST_SKIP() << "/proc belongs to root";
   EXPECT_THAT(Cache("/proc", 1 << 20, 1).state(), HasSubstr("new kernels are not kept"));
 }
 
-TEST_F(CacheFolder, ANameThatIsTooLongIsSaid) {
+TEST_F(CacheFolder, ANameThatIsTooLongIsReported) {
   const std::string name(300, 'n');
   std::string deep = root_;
   while (deep.size() < PATH_MAX) deep += "/" + std::string(200, 'd');
@@ -169,7 +169,7 @@ TEST_F(CacheFolder, ANameThatIsTooLongIsSaid) {
   }
 }
 
-TEST_F(CacheFolder, LinksThatLeadNowhereOrInARoundAreSaid) {
+TEST_F(CacheFolder, LinksThatLeadNowhereOrInACircleAreReported) {
   fs::create_symlink(root_ + "/nowhere", root_ + "/dangling");
   fs::create_symlink(root_ + "/round", root_ + "/round");
   for (const auto& [folder, words] : std::vector<std::pair<std::string, std::string>>{
@@ -182,7 +182,7 @@ TEST_F(CacheFolder, LinksThatLeadNowhereOrInARoundAreSaid) {
   }
 }
 
-/// A file system of this size at the folder; goes with the object.
+/// A file system of this size, mounted at the folder for the lifetime of the object.
 class SmallDisk {
  public:
   SmallDisk(const std::string& folder, const std::string& options) : folder_(folder) {
@@ -201,7 +201,7 @@ class SmallDisk {
   bool mounted_;
 };
 
-TEST_F(CacheFolder, AFullOrReadOnlyDiskIsSaidWhereverOnItTheFolderIs) {
+TEST_F(CacheFolder, AFullOrReadOnlyDiskIsReportedWhereverOnItTheFolderIs) {
   for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
            {"size=16k", "No space left on device"}, {"ro", "Read-only file system"}}) {
     const std::string disk = root_ + "/disk";
@@ -263,11 +263,11 @@ TEST_F(CacheFolder, NoMoreDescriptorsMeansNoCache) {
 }
 
 TEST_F(CacheFolder, TheWarningComesOncePerProcess) {
-  // In a process of its own, as this one has warned before: the test above that publishes in vain most often.
+  // A process of its own, as this one has warned already, runs the test above with the most failed publishes.
   const int status = wait_for(start([&] {
     const int log = ::open((root_ + "/log").c_str(), O_WRONLY | O_CREAT, 0600);
     dup2(log, STDERR_FILENO);
-    unsetenv("GTEST_OUTPUT");  // the report is this process's, and a format unknown to it would be warned of
+    unsetenv("GTEST_OUTPUT");  // that is for this process, and a format unknown to the child gives a warning
     execl("/proc/self/exe", "test_cache", "--gtest_filter=CacheFolder.WritableByOthers*", nullptr);
     return 98;
   }));
@@ -277,7 +277,7 @@ TEST_F(CacheFolder, TheWarningComesOncePerProcess) {
   EXPECT_THAT(log, HasSubstr("can be written by others"));
 }
 
-/// The default folder of a process of that user with these variables and no others that choose it.
+/// The default folder in a process of that user with only these of the variables that choose it.
 std::string default_with(const std::map<std::string, std::string>& variables, uid_t user = geteuid()) {
   int ends[2];
   if (pipe(ends) != 0) return "";
@@ -295,7 +295,7 @@ std::string default_with(const std::map<std::string, std::string>& variables, ui
   return status == 0 && count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "";
 }
 
-// Root with the environment of a user (sudo) made ~/.cache with itself as the owner, and shut him out.
+// Root with a user's environment (sudo) once made ~/.cache, owned by root, which locked the user out.
 TEST_F(CacheFolder, InAHomeOfAnotherUserNothingIsMade) {
   const std::string home = root_ + "/home", caches = home + "/.cache";
   fs::create_directories(home);
@@ -308,7 +308,7 @@ TEST_F(CacheFolder, InAHomeOfAnotherUserNothingIsMade) {
   EXPECT_EQ(default_with({{"HOME", home}}, 23456), "/tmp/regard-23456");
   EXPECT_EQ(default_with({{"HOME", root_}}), root_ + "/.cache/regard");
   EXPECT_EQ(default_with({{"XDG_CACHE_HOME", "/tmp"}}, 12345), "/tmp/regard");  // the system's
-  fs::create_directories(caches + "/regard");                                   // by root, in earlier days
+  fs::create_directories(caches + "/regard");                                   // made by root in the past
   EXPECT_EQ(default_with({{"HOME", home}}), caches + "/regard");
 }
 

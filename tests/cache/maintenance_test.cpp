@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using Maintenance = CacheTest;
 
-constexpr std::int64_t file_bytes = 64 + 12 + 5000 + 32;  // of entry_number with a number of one digit
+constexpr std::int64_t file_bytes = 64 + 12 + 5000 + 32;  // of entry_number with a one-digit number
 
 TEST_F(Maintenance, ListAndStatTellWhatIsThere) {
   Cache cache = open(123456);
@@ -67,7 +67,7 @@ TEST_F(Maintenance, GcRemovesBadEntriesAndLitterOfTheDead) {
   write(folder_ + "/" + key_number(3).hex() + ".lock", "process 77");
   write(folder_ + "/notes.txt", "not ours");
   EXPECT_EQ(cache.stat().litter, 3);
-  EXPECT_EQ(cache.list().size(), 2u);  // no litter among them
+  EXPECT_EQ(cache.list().size(), 2u);  // without litter
   const CacheStat left = cache.gc();
   EXPECT_EQ(left.entries, 1);
   EXPECT_EQ(left.litter, 1);
@@ -75,7 +75,7 @@ TEST_F(Maintenance, GcRemovesBadEntriesAndLitterOfTheDead) {
   expect_cached(cache, 2);
 }
 
-// Whatever took a lock's name and can be no lock.
+// Things under a lock's name that cannot be a lock.
 TEST_F(Maintenance, GcAndCleanRemoveFoldersAndLinksInPlaceOfLocks) {
   Cache cache = open();
   const auto lock = [&](int number) { return folder_ + "/" + key_number(number).hex() + ".lock"; };
@@ -93,7 +93,7 @@ TEST_F(Maintenance, GcAndCleanRemoveFoldersAndLinksInPlaceOfLocks) {
   EXPECT_TRUE(files().empty());
 }
 
-/// So many descriptors are free in this process from now on.
+/// Leaves only this many descriptors free in this process.
 void leave_descriptors(int free) {
   std::vector<int> found;
   for (int i = 0; i <= free; ++i) found.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -104,7 +104,7 @@ void leave_descriptors(int free) {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-// Each lacked a descriptor only: good entries went, and files that were just being written.
+// Once, a mere lack of descriptors removed good entries, and files that were still being written.
 TEST_F(Maintenance, WhatCannotBeOpenedForLackOfDescriptorsStaysAndIsNotCalledBad) {
   Cache cache = open();
   for (int number : {1, 2}) cache.publish(key_number(number), entry_number(number));
@@ -163,7 +163,7 @@ TEST_F(Maintenance, TheLeastRecentlyUsedEntriesGoFirst) {
     cache.publish(key_number(number), entry_number(number));
     set_age(path_of(number), 100'000 - number);
   }
-  expect_cached(cache, 1);  // used now
+  expect_cached(cache, 1);  // the most recently used now
   cache.publish(key_number(4), entry_number(4));
   EXPECT_FALSE(cache.find(key_number(2)));
   for (int number : {1, 3, 4}) expect_cached(cache, number);

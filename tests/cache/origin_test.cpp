@@ -1,4 +1,4 @@
-// Where keys are trusted, an entry is used that was compiled here or that one of them has signed.
+// Where keys are trusted, an entry is used only if it was compiled here or signed with one of them.
 #include "cache/cache_entry.h"
 
 #include "cache/entry.h"
@@ -13,7 +13,7 @@ const Origin compiled{true, {}}, unknown, by_own{false, own}, by_other{false, ot
 class OriginOnDisk : public CacheTest {
  protected:
   Cache trusting(std::vector<PublicKey> keys) const { return Cache(folder_, 1 << 30, 30, std::move(keys)); }
-  /// Keeps an entry of that origin under that number.
+  /// Stores an entry of that origin under that number.
   void keep(int number, const Origin& origin) const {
     CacheEntry entry = entry_number(number);
     entry.origin = origin;
@@ -56,13 +56,13 @@ TEST_F(OriginOnDisk, DecidesWhereKeysAreTrusted) {
     bool from_cache = !is_used;
     ASSERT_TRUE(cache.get(key_number(1), make, &from_cache));
     EXPECT_EQ(from_cache, is_used);
-    EXPECT_TRUE(cache.find(key_number(1))) << "what is compiled takes the place of what is not trusted";
+    EXPECT_TRUE(cache.find(key_number(1))) << "a compiled entry replaces one that is not trusted";
   }
   keep(1, by_other);
   EXPECT_TRUE(trusting({own, other}).find(key_number(1)));
 }
 
-// What older versions have kept, and what was fetched without a signature.
+// Entries that older versions stored, and entries fetched without a signature.
 TEST_F(OriginOnDisk, OfAnEntryThatDoesNotSayItIsNotKnown) {
   const std::vector<std::byte> bytes = cache::encode(key_number(1), entry_number(1));
   EXPECT_EQ(std::to_integer<int>(bytes[12]), 0);

@@ -28,7 +28,7 @@ TEST(Narrow, EveryCodeWidensAndComesBack) {
   }
 }
 
-TEST(Narrow, HalfwayGoesToTheEvenCodeAndJustBesideItToTheNearer) {
+TEST(Narrow, HalfwayGoesToTheEvenCodeAndValuesNextToItToTheNearer) {
   for (const Element element : narrow_types) {
     for (std::uint32_t code = 0; code + 1 < codes(element) / 2; ++code) {
       const float low = widen(element, code), high = widen(element, code + 1);

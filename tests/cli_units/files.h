@@ -1,4 +1,4 @@
-// Files as strings, and what a reader must survive.
+// Files as strings, and damage that a reader must survive.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ inline std::span<const std::byte> bytes(const std::string& file) {
   return std::as_bytes(std::span(file));
 }
 
-/// Calls read(file) with every prefix of `file`, and with bytes of it changed at random. Whatever it answers,
-/// it must come back; the sanitizer build sees reads outside the file.
+/// Calls read(file) with every prefix of `file`, and with bytes of it changed at random. It must return, with
+/// any answer; the sanitizer build catches reads outside the file.
 template <class Read>
 void survive(const std::string& file, const Read& read) {
   for (std::size_t length = 0; length < file.size(); ++length) read(std::string(file, 0, length));

@@ -31,7 +31,7 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// With and without a file system that has files without names.
+/// Runs with and without support for files without names (O_TMPFILE).
 class NewFileTest : public testing::TestWithParam<bool> {
  protected:
   NewFileTest() : folder_(testing::TempDir() + "regard-new-file-XXXXXX") {
@@ -42,7 +42,7 @@ class NewFileTest : public testing::TestWithParam<bool> {
   NewFile made(const std::string& name) const { return NewFile(folder_ + "/" + name, GetParam()); }
   bool is_empty() const { return fs::is_empty(folder_); }
 
-  /// How a child process ends that writes a file and gets a signal in the middle of it.
+  /// The wait status of a child process that gets a signal while it writes a file.
   int ending(int signal) const {
     const pid_t child = fork();
     if (child == 0) {
@@ -116,7 +116,7 @@ TEST_P(NewFileTest, GoesWhereALinkLeads) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/elsewhere"), {}), 1);
 }
 
-/// Why nothing can be written under that name.
+/// The reason why `make` cannot write its file; empty if it can.
 std::string refusal(const std::function<NewFile()>& make) {
   try {
     make();
@@ -132,7 +132,7 @@ TEST_P(NewFileTest, LeavesAsItIsWhatIsNoFile) {
   sockaddr_un address{AF_UNIX, "socket"};
   const int socket_file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const fs::path before = fs::current_path();
-  fs::current_path(folder_);  // the path of a socket is short
+  fs::current_path(folder_);  // a socket's path must be short
   ASSERT_EQ(bind(socket_file, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   fs::current_path(before);
   const int nameless = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -160,7 +160,7 @@ TEST_P(NewFileTest, LeavesAsItIsWhatIsNoFile) {
   close(socket_file);
 }
 
-TEST_P(NewFileTest, IsNotWhatThisProcessPrintsInto) {
+TEST_P(NewFileTest, IsNotTheFileThatThisProcessPrintsTo) {
   const std::string path = folder_ + "/o.npy";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {

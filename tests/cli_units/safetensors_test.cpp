@@ -99,7 +99,7 @@ TEST(Safetensors, AHeaderOfAnyLengthIsReadInProportion) {
     EXPECT_EQ(error, tensors > 100'000 ? "it holds more than 100000 tensors" : "");
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  EXPECT_LT(seconds(80'000), 10);  // 63 where each is compared with all before it
+  EXPECT_LT(seconds(80'000), 10);  // it took 63 s when each was compared with all before it
   EXPECT_LT(seconds(1'000'000), 20);
 }
 

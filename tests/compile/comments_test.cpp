@@ -1,4 +1,4 @@
-// What is a comment, and what only looks like one.
+// Comments, and text that only looks like one.
 #include "compile/comments.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Comments, ContinueOnTheNextLine) {
       {"// why \\  \nnot;\nb;\n", "b;\n"},
       {"#define F(x) \\\n  g(x); /* why */ \\\n  /* how */ \\\n  h(x)\nb;\n",
        "#define F(x) \\\n  g(x); \\\n  h(x)\nb;\n"},
-      // A line of a comment alone ends a macro.
+      // A line with only a comment ends a macro.
       {"#define F(x) \\\n  g(x) \\\n  // why\nb;\n", "#define F(x) \\\n  g(x)\nb;\n"},
       {"#define F(x) \\\n  g(x) \\\n\nb;\n", "#define F(x) \\\n  g(x)\nb;\n"},
   });

@@ -1,4 +1,4 @@
-// Kernels for CUDA targets as the tests' NVRTC compiles them: no GPU is needed to see spills.
+// Kernels for CUDA targets, compiled by the tests' NVRTC: spills show without a GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline void expect_no_spills(const Result<Compiled>& kernel) {
   EXPECT_EQ(kernel->resources->stack_bytes, 0) << kernel->log;
 }
 
-/// Each of them, compiled in as many threads as there are cores.
+/// Compiles all keys in as many threads as there are cores, and calls `check` with each result.
 template <class Check>
 void each_compiled(const std::vector<KernelKey>& keys, Check check) {
   ASSERT_FALSE(keys.empty());

@@ -1,5 +1,5 @@
-// A compiler is asked what it is once for as long as its file stays the same, and only if it speaks for
-// itself.
+// A compiler's identity is asked for once and remembered while its file stays the same, but only if the
+// program answers for itself, not for another one.
 #include "compile/compiler_identity.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 class RememberedCompiler : public testing::Test {
  protected:
-  /// A program that answers `-v` as clang does, or g++, and counts how often it was asked.
+  /// Makes a program that answers `-v` like clang or g++, and counts how often it was asked.
   std::string make(const std::string& version, const std::string& more) {
     const std::string path = folder_ + "/clang++", source = folder_ + "/clang.cpp";
     std::ofstream(source) << "#include <stdio.h>\nint main() {\n  FILE* f = fopen(R\"(" << folder_
@@ -56,7 +56,7 @@ TEST_F(RememberedCompiler, HoldsUntilTheCompilerIsReplaced) {
   const std::string program = make("1.0", installed_here());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
   EXPECT_EQ(asked(), 1u);
-  make("1.1", installed_here());  // of the same size
+  make("1.1", installed_here());  // a file of the same size
   for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.1; Target: here");
   EXPECT_EQ(asked(), 2u);
   fs::last_write_time(program, fs::last_write_time(program) + std::chrono::seconds(1));
@@ -64,7 +64,7 @@ TEST_F(RememberedCompiler, HoldsUntilTheCompilerIsReplaced) {
   EXPECT_EQ(asked(), 3u);
 }
 
-TEST_F(RememberedCompiler, GccSaysAsWhatItWasCalled) {
+TEST_F(RememberedCompiler, GccReportsTheNameItWasCalledBy) {
   const std::string program = make("1.0", called_as(folder_ + "/clang++"));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
   EXPECT_EQ(asked(), 1u);
@@ -87,7 +87,7 @@ TEST_F(RememberedCompiler, AFileThatWasWrittenToWithItsDateSetBackIsAskedAgain) 
   EXPECT_EQ(identity(program), "fake version 1.1; Target: here");
 }
 
-TEST_F(RememberedCompiler, AnotherNameOfTheSameFileIsAskedToo) {  // clang makes its target of it
+TEST_F(RememberedCompiler, AnotherNameOfTheSameFileIsAskedToo) {  // clang derives its target from it
   const std::string program = make("1.0", installed_here()), link = folder_ + "/other-clang++";
   EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
   fs::create_symlink(program, link);
@@ -97,7 +97,7 @@ TEST_F(RememberedCompiler, AnotherNameOfTheSameFileIsAskedToo) {  // clang makes
   EXPECT_EQ(asked(), 2u);
 }
 
-// ccache and the like pass on what the compiler says.
+// ccache and similar wrappers pass on the compiler's answer.
 TEST_F(RememberedCompiler, AWrapperIsAskedEachTime) {
   const std::string itself = called_as(folder_ + "/clang++");
   for (const std::string& more :
@@ -132,9 +132,9 @@ TEST_F(RememberedCompiler, FilesOfSettingsAreInTheIdentity) {
   }
 }
 
-// Before, one that could not be read for lack of descriptors counted as empty, in the keys of kernels too.
+// A file that could not be read for lack of descriptors once counted as empty, even in the keys of kernels.
 TEST_F(RememberedCompiler, AFileOfSettingsThatCannotBeReadNowIsNoEmptyOne) {
-  const std::string program = make("1.0", "Reading specs from /proc/self/mem\n");  // reading it is an EIO
+  const std::string program = make("1.0", "Reading specs from /proc/self/mem\n");  // reading it gives EIO
   const Result<CompilerAnswer> answer = identify_compiler(program, &memory_);
   ASSERT_TRUE(is_scarce(answer));
   EXPECT_THAT(answer.error().message, testing::StartsWith("cannot read '/proc/self/mem', where"));

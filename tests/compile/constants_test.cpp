@@ -1,5 +1,4 @@
-// Whatever tells two kernels apart reaches their sources: every field of the key, every feature of the
-// target.
+// Whatever distinguishes two kernels reaches their sources: every field of the key, every target feature.
 #include "compile/constants.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +21,7 @@ Target some_target() {
   return target;
 }
 
-/// Gives every other value of `member` in turn (of a number: one) and expects a text not seen before.
+/// Sets `member` to each of its other values (a number: to one other) and expects a new text each time.
 template <class Value, class Text>
 void expect_each_value_differs(std::string_view name, Value& member, const Text& text) {
   const Value before = member;

@@ -1,4 +1,4 @@
-// The Hopper kernels in their tiles.
+// The Hopper kernels, compiled in their tiles.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
         "out=bf16 d=256"));
 
-/// Backward's, by the tiles of the target.
+/// Backward kernels in all tiles of the target.
 class CudaBackward : public testing::TestWithParam<const char*> {};
 
 TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {

@@ -1,4 +1,4 @@
-// Of the environment a compiler gets what it needs, and nothing that changes kernels behind their keys.
+// A compiler gets the variables that it needs, and none that would change kernels but not their keys.
 #include "compile/environment.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using testing::Contains;
 using testing::Not;
 using testing::StartsWith;
 
-/// The process's environment, put back at the end.
+/// Restores the process's environment at the end.
 class Environment : public testing::Test {
  protected:
   Environment() {
@@ -73,7 +73,7 @@ TEST_F(Environment, WhatChangesKernelsIsLeftOutAndTheRestIsPassedOn) {
 
 TEST_F(Environment, ThePathIsThatInWhichTheCompilerWasFound) {
   EXPECT_THAT(child_environment({}), Contains("PATH=" + search_path()));
-  setenv("PATH", "tools::/usr/bin", 1);  // a child begins in another folder
+  setenv("PATH", "tools::/usr/bin", 1);  // a child starts in another folder
   EXPECT_EQ(search_path(), std::filesystem::current_path().string() + "/tools:/usr/bin");
   for (const bool set : {true, false}) {
     set ? setenv("PATH", "", 1) : unsetenv("PATH");
@@ -82,7 +82,7 @@ TEST_F(Environment, ThePathIsThatInWhichTheCompilerWasFound) {
   }
 }
 
-// It was found by a path of its own, and then did not find its linker.
+// Once, the compiler was found on a default PATH that it did not get itself, so it did not find its linker.
 TEST_F(Environment, ACompilerThatIsFoundWithoutAnyVariableCompiles) {
   clearenv();
   const auto found = find_host_compiler("", search_path());

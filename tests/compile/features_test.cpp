@@ -1,4 +1,4 @@
-// The words by which code asks what a target has: none is misspelt, none is declared for nothing.
+// The names by which code asks for features of a target: none is misspelled, and none is declared but unused.
 #include "plan/feature.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ void add_matches(const std::string& text, const char* pattern, Words& words) {
     words.insert((*match)[1]);
 }
 
-/// By file of a folder, "kernels/cpu/exp.h": what the pattern's group finds there.
+/// For each file of a folder, such as "kernels/cpu/exp.h": the words that the pattern's group matches there.
 std::map<std::string, Words> words_in(const char* folder, const char* pattern) {
   std::map<std::string, Words> found;
   const fs::path root(REGARD_SOURCE_DIR);
@@ -56,7 +56,7 @@ std::vector<TargetKind> kinds_of(const std::string& path) {
   return {std::begin(all_kinds), std::end(all_kinds)};
 }
 
-/// What `target::` has in kernels for a kind of target: features and numbers.
+/// The members of `target::` in kernels for a kind of target: features and numbers.
 Words declared_for(TargetKind kind) {
   Target target;
   target.kind = kind;
@@ -95,7 +95,7 @@ TEST(Features, EachIsAskedFor) {
   for (const std::string& name : declared) EXPECT_TRUE(asked.contains(name)) << "no code asks for " << name;
 }
 
-TEST(Features, EachIsHadBySomeTarget) {
+TEST(Features, EachIsSupportedBySomeTarget) {
   const Result<std::vector<Target>>& all = targets();
   ASSERT_TRUE(all) << all.error().message;
   for (const TargetKind kind : all_kinds)

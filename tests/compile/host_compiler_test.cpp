@@ -43,7 +43,7 @@ CompileRequest request(const std::string& source) {
   return {"kernel", source, {host_options.begin(), host_options.end()}};
 }
 
-/// A folder of the test's own, which is also TMPDIR; both end with the test.
+/// Gives the test its own folder and a TMPDIR in it; both last until its end.
 class HostCompiler : public testing::Test {
  protected:
   HostCompiler() {
@@ -54,7 +54,7 @@ class HostCompiler : public testing::Test {
   ~HostCompiler() override {
     tmpdir_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmpdir_before_.c_str(), 1);
   }
-  /// A program that answers `-v` like a compiler and else runs `body`.
+  /// Makes a program that answers `-v` like a compiler and otherwise runs `body`.
   std::string fake(const std::string& name, const std::string& body) {
     const std::string path = folder_ + "/" + name;
     std::ofstream(path)
@@ -143,7 +143,7 @@ TEST_F(HostCompiler, ASourceWhosePlaceIsTakenIsKeptElsewhere) {
   std::vector<std::function<void()>> takes = {[&] { fs::create_symlink(elsewhere, place); },
                                               [&] { std::ofstream(place) << "a file"; }};
   if (geteuid() == 0) {
-    takes.emplace_back([&] {  // somebody else's
+    takes.emplace_back([&] {  // another user's
       fs::create_directory(place);
       std::ofstream(place + "/inside") << "his";
       ASSERT_EQ(chown(place.c_str(), 12345, 12345), 0);
@@ -180,7 +180,7 @@ TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
   EXPECT_THAT(failed.error().message, HasSubstr("to-error"));
 }
 
-// A FIFO was waited for, /dev/zero and 3 GB were read, and a folder was an error that no fallback follows.
+// Once, a FIFO was waited for, /dev/zero and 3 GB were read, and a folder was an error without a fallback.
 TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
   const auto find_output = std::string("while [ \"$1\" != -o ]; do shift; done\n");
   for (const auto& [make, words] : std::vector<std::pair<std::string, std::string>>{
@@ -217,7 +217,7 @@ TEST_F(HostCompiler, AHangingCompileIsKilledWithItsChildren) {
   std::ifstream(mark) >> child;
   ASSERT_GT(child, 1);
   bool gone = false;
-  for (int i = 0; i < 200 && !gone; ++i) {  // killed, though nobody may have collected it yet
+  for (int i = 0; i < 200 && !gone; ++i) {  // it was killed, but may not have been reaped yet
     std::string state;
     std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
     std::getline(stat, state);
@@ -227,7 +227,7 @@ TEST_F(HostCompiler, AHangingCompileIsKilledWithItsChildren) {
   EXPECT_TRUE(gone);
 }
 
-/// What the test of that name prints on stderr, in a process of its own with REGARD_LOG set so.
+/// The stderr output of the test with that name, run in its own process with REGARD_LOG set to `log_topics`.
 std::string stderr_of(const std::string& test, const std::string& log_topics, const std::string& file) {
   const pid_t child = fork();
   if (child == 0) {
@@ -268,7 +268,7 @@ TEST_F(HostCompiler, AnInterruptedCompileIsKilledAndLeavesNothing) {
   EXPECT_TRUE(cxx->is_current());
 }
 
-// It was taken for a doubt about the kernel, which was then used and not kept.
+// It once counted as a doubt about the kernel, which was then used but not kept.
 TEST_F(HostCompiler, AnInterruptionAfterTheCompileIsOneToo) {
   static std::string mark;
   mark = folder_ + "/is asked again";
@@ -328,7 +328,7 @@ TEST_F(HostCompiler, ACompileServerThatLivesOnIsNotWaitedFor) {
   pid_t server = 0;
   std::ifstream(mark) >> server;
   ASSERT_GT(server, 1);
-  EXPECT_EQ(kill(server, SIGKILL), 0) << "it had ended, so this test showed nothing";
+  EXPECT_EQ(kill(server, SIGKILL), 0) << "it had already ended, so this test showed nothing";
 }
 
 TEST_F(HostCompiler, ChildrenInheritNoFiles) {
@@ -341,7 +341,7 @@ TEST_F(HostCompiler, ChildrenInheritNoFiles) {
   ASSERT_FALSE(failed);
   // 0, 1, 2, the folder that ls has open (3), and the lifeline (10).
 #ifdef REGARD_THREAD_SANITIZER
-  const char* const open_files = "0\n1\n2\n3\n";  // it forks for vfork, and what forks gives up the lifeline
+  const char* const open_files = "0\n1\n2\n3\n";  // its vfork is a fork, whose child closes the lifeline
 #else
   const char* const open_files = "0\n1\n10\n2\n3\n";
 #endif
@@ -400,7 +400,7 @@ TEST_F(HostCompiler, AForkedChildFindsOneWhileAThreadOfItsParentIsLooking) {
                       << "'\nsleep 1\necho 'fake version 1.0 (build 7)' >&2\n";
   fs::permissions(slow, fs::perms::owner_all);
   const auto found = [] { return toolchain_for(Target{}).has_value(); };
-  const pid_t parent = fork();  // a process of its own, where nobody has looked yet
+  const pid_t parent = fork();  // a process that has not looked for a compiler yet
   if (parent == 0) {
     unsetenv("REGARD_CXX");
     setenv("PATH", (folder_ + ":" + std::getenv("PATH")).c_str(), 1);
@@ -425,7 +425,7 @@ TEST_F(HostCompiler, AForkedChildFindsOneWhileAThreadOfItsParentIsLooking) {
 
 TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
   fake("c++", "exit 0");
-  const pid_t process = fork();  // where nobody has looked yet
+  const pid_t process = fork();  // a process that has not looked for a compiler yet
   if (process == 0) {
     unsetenv("REGARD_CXX");
     setenv("PATH", folder_.c_str(), 1);
@@ -445,7 +445,7 @@ TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
   EXPECT_EQ(status, 0);
 }
 
-// Before, it was said to have been replaced.
+// It was once reported as replaced.
 TEST_F(HostCompiler, AWrapperThatCannotBeAskedAgainNowWasNotReplaced) {
   const std::string path = folder_ + "/wrapper", mark = folder_ + "/asked";
   std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" != -v ]; then exec c++ \"$@\"; fi\n"
@@ -520,7 +520,7 @@ TEST(CompileJobs, AreBoundedByCoresAndMemory) {
   EXPECT_EQ(compile_jobs(5, 1, 0), 5);
 }
 
-/// A process in which `body` runs; whether it gave true.
+/// Runs `body` in its own process; whether it returned true.
 bool in_a_process(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -532,8 +532,8 @@ bool in_a_process(const std::function<bool()>& body) {
   return status == 0;
 }
 
-// Before, anybody could take all places by names that he could guess, and each compile took 300 s longer.
-TEST(CompileSlot, NobodyElseCanTakeThePlaces) {
+// Anyone could once take all slots by guessing their names, and each compile took 300 s longer.
+TEST(CompileSlot, CannotBeTakenByOtherUsers) {
   EXPECT_TRUE(in_a_process([] {
     std::vector<int> taken;
     for (int number = 0; number < 64; ++number) {
@@ -553,7 +553,7 @@ TEST(CompileSlot, NobodyElseCanTakeThePlaces) {
   }));
 }
 
-TEST(CompileSlot, LiesInAFolderOfThisUserAlone) {
+TEST(CompileSlot, IsInAFolderOfThisUserOnly) {
   const TemporaryFolder runtime;
   const auto places = [&] {
     std::error_code none;
@@ -577,8 +577,8 @@ TEST(CompileSlot, LiesInAFolderOfThisUserAlone) {
   }));
 }
 
-TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
-  const pid_t child = fork();  // its slots are its own, and a hang ends
+TEST(CompileSlot, ACompileThatWaitsTooLongForOneGoesOn) {
+  const pid_t child = fork();  // a process with slots of its own, whose alarm ends a hang
   if (child == 0) {
     alarm(20);
     const std::int64_t asked = settings() ? settings()->compile_jobs : 0;
@@ -592,7 +592,7 @@ TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(CompileSlot, IsNotWaitedForByWhoIsInterrupted) {
+TEST(CompileSlot, IsNotWaitedForAfterAnInterruption) {
   EXPECT_TRUE(in_a_process([] {
     const TemporaryFolder runtime;
     setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
@@ -607,7 +607,7 @@ TEST(CompileSlot, IsNotWaitedForByWhoIsInterrupted) {
   }));
 }
 
-// A throw after the place of this process was taken kept it for ever.
+// An exception after this process had taken its slot once kept the slot forever.
 TEST(CompileSlot, IsGivenBackWhereMemoryRunsOutWhileItIsMade) {
   if (!test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
   EXPECT_TRUE(in_a_process([] {
@@ -617,7 +617,7 @@ TEST(CompileSlot, IsGivenBackWhereMemoryRunsOutWhileItIsMade) {
       const CompileSlot first(1);
     }
     int thrown = 0;
-    for (int i = 0; i < 200; ++i) {  // more often than there are places
+    for (int i = 0; i < 200; ++i) {  // more often than there are slots
       try {
         const test::ScarceMemory scarce(16 + static_cast<std::size_t>(i % 64));
         const CompileSlot slot(0.001);

@@ -1,4 +1,4 @@
-// Manifests of cache entries, which anybody may have written.
+// Manifests of cache entries, which anyone may have written.
 #include "compile/manifest.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// With the real nvcc where one is; what is searched and said needs none.
+// Uses the real nvcc if there is one; the tests of the search and of its messages need none.
 #include "compile/nvcc.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ void remove_kept_source(const std::string& message) {
 
 class NvccPlaces : public testing::Test {
  protected:
-  /// `then`: what it does after it has spoken.
+  /// Puts a program there that prints `says` and then runs `then`.
   void put(const std::string& inside, const std::string& says, const std::string& then = "") const {
     const fs::path program = folder_ / inside / "nvcc";
     fs::create_directories(program.parent_path());
@@ -70,7 +70,7 @@ TEST_F(NvccPlaces, CudaHomeComesBeforeThePath) {
 
 TEST_F(NvccPlaces, OptionsInTheEnvironmentAreNotTaken) {
   for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}) setenv(name, "--use_fast_math", 1);
-  // A failure, as that tells what the compiler said.
+  // The compile fails, because a failure shows the compiler's output.
   put("path", version, "echo \"with [$NVCC_PREPEND_FLAGS|$NVCC_APPEND_FLAGS]\"; [ $1 = --version ]");
   const Result<std::unique_ptr<Toolchain>> nvcc = find_nvcc("", folder_ / "path");
   ASSERT_TRUE(nvcc) << nvcc.error().message;

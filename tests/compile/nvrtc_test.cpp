@@ -1,4 +1,4 @@
-// With the real NVRTC.
+// These tests use the real NVRTC.
 #include "compile/nvrtc.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(Nvrtc, ReportsWhatTheKernelTakes) {
   EXPECT_EQ(plain->resources->stack_bytes, 0);
   EXPECT_THAT(plain->resources->performance_warnings, IsEmpty());
 
-  // 300 values that all live at once do not fit into the 255 registers of a thread.
+  // 300 values that are live at once do not fit into a thread's 255 registers.
   const Result<Compiled> crowded = compiler->compile(
       request("extern \"C\" __global__ void crowded(float* x) {\n"
               "  float v[300];\n"
@@ -109,7 +109,8 @@ TEST(Nvrtc, CanBeInterruptedWhileItCompiles) {
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   static std::atomic<int> asked;
   asked = 0;
-  ask_whether_interrupted([] { return static_cast<int>(++asked > 2); });  // twice before NVRTC has it
+  ask_whether_interrupted(
+      [] { return static_cast<int>(++asked > 2); });  // it is asked twice before NVRTC gets the source
   const Result<Compiled> ended = compiler->compile(request(doubling));
   ask_whether_interrupted(nullptr);
   EXPECT_TRUE(is_interrupted(ended));
@@ -117,7 +118,7 @@ TEST(Nvrtc, CanBeInterruptedWhileItCompiles) {
   EXPECT_TRUE(compiler->compile(request(doubling)));
 }
 
-TEST(Nvrtc, IsNotAskedInAnotherWayWhatItIsWhereThatWasInterrupted) {
+TEST(Nvrtc, IsNotIdentifiedInAnotherWayAfterAnInterruption) {
   static std::atomic<int> asked;
   asked = 0;
   ask_whether_interrupted([] { return static_cast<int>(++asked == 1); });
@@ -126,7 +127,7 @@ TEST(Nvrtc, IsNotAskedInAnotherWayWhatItIsWhereThatWasInterrupted) {
   EXPECT_TRUE(is_interrupted(made));
 }
 
-// Python has such a lock, and forks with it.
+// Python has such a lock, and holds it while it forks.
 TEST(Nvrtc, AForkUnderALockOfTheHostWaitsForNoCompileThatAsksUnderThatLock) {
   static std::timed_mutex host;
   static std::atomic<bool> given_up;
@@ -144,7 +145,7 @@ TEST(Nvrtc, AForkUnderALockOfTheHostWaitsForNoCompileThatAsksUnderThatLock) {
     while (!over) {
       {
         const std::lock_guard lock(host);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the compile comes to ask
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the compile gets to ask
         const pid_t child = fork();
         if (child == 0) _exit(0);
         waitpid(child, nullptr, 0);
@@ -157,7 +158,7 @@ TEST(Nvrtc, AForkUnderALockOfTheHostWaitsForNoCompileThatAsksUnderThatLock) {
   forks.join();
   ask_whether_interrupted(nullptr);
   EXPECT_TRUE(compiled) << compiled.error().message;
-  EXPECT_FALSE(given_up) << "the compile waited for the lock, and its holder for the compile";
+  EXPECT_FALSE(given_up) << "the compile waited for the lock, and the lock's holder for the compile";
 }
 
 TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
@@ -169,8 +170,8 @@ TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
   EXPECT_EQ(nvrtc_identity("// nothing of the kind\n"), "");
 }
 
-// Asking NVRTC costs ten times what loading a kernel from the cache does.
-TEST(Nvrtc, IsAskedWhatItIsOnceForAsLongAsItsFileIsTheSame) {
+// Asking NVRTC for its identity takes ten times as long as loading a kernel from the cache.
+TEST(Nvrtc, IsIdentifiedOnceWhileItsFileIsTheSame) {
   NvrtcLibrary library = test_nvrtc();
   const TemporaryFolder folder;
   library.path = folder.path() + "/libnvrtc.so";
@@ -208,7 +209,7 @@ TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
   fs::remove_all(kept.parent_path());
 }
 
-TEST(Nvrtc, IsSearchedInOrderAndTheSettingStandsAlone) {
+TEST(Nvrtc, IsSearchedInOrderAndTheSettingReplacesAllPlaces) {
   const auto paths = [](const std::vector<NvrtcPlace>& places) {
     std::vector<std::string> list;
     for (const NvrtcPlace& place : places) list.push_back(place.path);
@@ -221,7 +222,7 @@ TEST(Nvrtc, IsSearchedInOrderAndTheSettingStandsAlone) {
   EXPECT_THAT(paths(nvrtc_places("/mine.so", packages, "/cuda")), testing::ElementsAre("/mine.so"));
 }
 
-/// A folder with NVRTC's name in a place's subfolder: a link to the real one, or a file that is no library.
+/// A folder with files under NVRTC's name in subfolders: links to the real one, or files that are no library.
 class NvrtcPlaces : public testing::Test {
  protected:
   void put(const std::string& inside, bool real) const {
@@ -231,7 +232,7 @@ class NvrtcPlaces : public testing::Test {
     real ? fs::create_symlink(fs::absolute(test_nvrtc().path), library)
          : (void)(std::ofstream(library) << "no library");
   }
-  /// The words of a failure; empty when it was found.
+  /// The message of a failed search; empty if NVRTC was found.
   std::string search(const std::string& setting, bool home = true) const {
     const std::vector<std::string> packages = {folder_ / "site-packages"};
     const Result<NvrtcLibrary> found =
@@ -259,12 +260,12 @@ TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
     EXPECT_EQ(search(""), "") << inside;
     put(inside, false);
   }
-  // The loader finds what is open already by its name.
+  // The loader finds an already open library by its name.
   const NvrtcLibrary open = test_nvrtc();
   EXPECT_EQ(search("", false), "");
 }
 
-/// The loader dies on a library that is shorter than its headers say.
+/// The loader crashes on a library that is shorter than its headers say.
 TEST_F(NvrtcPlaces, ATruncatedLibraryIsASentence) {
   const std::string mine = folder_ / "mine";
   put("mine", true);
@@ -297,7 +298,7 @@ TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {
               AllOf(HasSubstr("searched the Python package nvidia-cuda-nvrtc '" + none + "' (" + none),
                     HasSubstr("; CUDA_HOME '/proc/sys' (none there); install it with 'pip install "
                               "nvidia-cuda-nvrtc'")));
-  // A library that is something else.
+  // A library other than NVRTC.
   EXPECT_THAT(search("libm.so.6"), HasSubstr("has no function nvrtcVersion"));
 }
 

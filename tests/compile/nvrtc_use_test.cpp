@@ -1,4 +1,4 @@
-// When NVRTC may be called, without NVRTC.
+// When NVRTC may be called; tested without NVRTC.
 #include "compile/nvrtc_use.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a forked child is told that would use NVRTC: 0 nothing, 1 that it cannot.
+/// The answer to a forked child that wants to use NVRTC: 0 if it can, 1 if the fork forbids it.
 int told_in_child() {
   const pid_t child = fork();
   if (child == 0) {
@@ -80,11 +80,11 @@ TEST(NvrtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
 
 TEST(NvrtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
 #ifdef REGARD_THREAD_SANITIZER
-  GTEST_SKIP() << "the sanitizer's runtime ends a child that lets go of a thread it does not have";
+  GTEST_SKIP() << "the sanitizer's runtime ends a child that detaches a thread it does not have";
 #endif
   static pid_t child;
   child = -1;
-  ask_whether_interrupted([] {  // as a signal's handler would in the thread of the call
+  ask_whether_interrupted([] {  // as a signal handler in the calling thread would
     if (child != -1) return 0;
     child = fork();
     if (child == 0) alarm(5);

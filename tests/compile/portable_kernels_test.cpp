@@ -1,4 +1,4 @@
-// The portable kernels in the tiles of every CUDA target.
+// The portable kernels, compiled in the tiles of every CUDA target.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::vector<KernelKey> values_of(const std::map<std::string, KernelKey>& keys) {
   return list;
 }
 
-/// Each tile once without a mask and once with one, in its widest head dimensions.
+/// Each tile with and without a mask, at its widest head dimensions.
 std::vector<KernelKey> keys_of_tiles(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
@@ -37,7 +37,7 @@ std::vector<KernelKey> keys_of_tiles(const Target& target) {
   return keys;
 }
 
-/// The merge of parts, in every type of O.
+/// The merge of parts, for every type of O.
 std::vector<KernelKey> keys_of_merges(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
@@ -50,8 +50,8 @@ std::vector<KernelKey> keys_of_merges(const Target& target) {
   return keys;
 }
 
-/// What else is compiled in, in the tiles that the plan takes for it, for few rows and for many, at the head
-/// dimensions that leave the fewest registers to spare.
+/// All other features, in the tiles that plans choose for few rows and for many, at the head dimensions that
+/// leave the fewest registers to spare.
 std::vector<KernelKey> keys_of_features(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const int d : {64, 128, 256}) {
@@ -79,7 +79,7 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
   return values_of(keys);
 }
 
-/// Of a problem, all stages by that family.
+/// All stages of that family's plan for a problem.
 std::vector<KernelKey> keys_of_stages(const Target& target, const std::string& problem,
                                       std::string_view family) {
   const Result<Plan> planned = parse(problem).and_then(
@@ -91,8 +91,8 @@ std::vector<KernelKey> keys_of_stages(const Target& target, const std::string& p
   return keys;
 }
 
-/// Backward's main kernel in each tile, with a mask, without which it is the same but for less; and what
-/// comes before and after it in every type.
+/// Backward's main kernel in each tile with a mask (without one it is the same with less code), and the
+/// stages before and after it for every type.
 std::vector<KernelKey> keys_of_backward(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
@@ -110,7 +110,7 @@ std::vector<KernelKey> keys_of_backward(const Target& target) {
   return values_of(keys);
 }
 
-/// What else is compiled into backward, at the head dimensions that leave the fewest registers to spare.
+/// All other features of backward, at the head dimensions that leave the fewest registers to spare.
 std::vector<KernelKey> keys_of_backward_features(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const int d : {64, 128, 256}) {

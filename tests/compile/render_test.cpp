@@ -1,4 +1,4 @@
-// A rendered source stands alone: it holds all it needs, says how it is compiled, and its names are its own.
+// A rendered source is self-contained: it has all it needs, says how to compile it, and has unique names.
 #include "compile/render.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ std::vector<const Target*> cpu_targets() {
   return found;
 }
 
-/// Names of kernels/cpu/*.cpp.
+/// The names of kernels/cpu/*.cpp.
 std::vector<std::string> cpu_kernels() {
   std::vector<std::string> stems;
   for (const EmbeddedFile& file : embedded_files()) {
@@ -65,7 +65,7 @@ Rendered rendered(const KernelKey& key) {
   return result ? *result : Rendered();
 }
 
-/// The command that the first comment holds.
+/// The command in the first comment.
 std::string command_of(const Rendered& kernel) {
   constexpr std::string_view comment = "// ";
   EXPECT_THAT(kernel.source, testing::StartsWith(comment));
@@ -161,8 +161,7 @@ TEST(Render, AKernelThatDoesNotExistIsNamed) {
   EXPECT_THAT(render(key_of("cpu_forward", "cpu-avx3")).error().message, HasSubstr("cpu-avx3"));
 }
 
-/// The comment's promise: this text alone, with that command, is the kernel.
-/// A kernel compiled by the command in its first comment, and loaded.
+/// A kernel compiled by the command in its first comment, which promises to be enough, and loaded.
 class CompiledByHand {
  public:
   explicit CompiledByHand(const Rendered& kernel) {
@@ -187,7 +186,7 @@ class CompiledByHand {
   void* library_ = nullptr;
 };
 
-/// What kernels/ would hold with one more kernel.
+/// The files of kernels/, with one more kernel.
 Result<std::string> with_a_made_up_kernel(std::string_view path) {
   if (path == "kernels/cpu/made_up_schedule.h")
     return R"(#include "kernels/kernel_arguments.h"
@@ -235,7 +234,7 @@ TEST(Render, AMadeUpKernelChangesNoOther) {
     const Result<Rendered> after = render(key, kernel, with_a_made_up_kernel);
     ASSERT_TRUE(after) << after.error().message;
     EXPECT_EQ(after->source, before.source) << print(key);
-    // Nor would a number more in the schedule of any other: it does not hold those.
+    // A new number in another kernel's schedule would not change it either: it does not contain that one.
     for (const Kernel* other : kernels()) {
       const std::string_view type = other->schedule.type;
       if (type.empty() || type == split_keys_schedule.type || type == kernel.schedule.type) continue;
@@ -262,7 +261,7 @@ TEST(Render, AMadeUpKernelChangesNoOther) {
   EXPECT_THAT(numbers, testing::Each(42));
 }
 
-/// The files of kernels/ with other sentences, and with more of them.
+/// The files of kernels/ with other comments, and with more of them.
 Result<std::string> with_other_comments(std::string_view path) {
   const Result<std::string> text = data_file(path);
   if (!text) return text;
@@ -286,7 +285,7 @@ TEST(Render, AnotherCommentIsTheSameKernel) {
   }
 }
 
-/// A line as it is, but for what its strings hold.
+/// A line without the contents of its string literals.
 std::string without_strings(const std::string& line) {
   std::string rest;
   bool inside = false;

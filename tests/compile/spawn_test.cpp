@@ -1,4 +1,4 @@
-// What is started ends with the process that started it, however that ends, and nothing else is ended.
+// A started program ends with the process that started it, however that ends, and nothing else is killed.
 #include "compile/spawn.h"
 
 #include <fcntl.h>
@@ -33,12 +33,12 @@ bool until(const std::function<bool()>& condition, std::chrono::milliseconds lim
   return true;
 }
 
-/// A program that never ends, ignores what can be ignored and has a child that does the same.
+/// A program that never ends, ignores every signal that it can, and has a child that does the same.
 class HangingProgram : public testing::Test {
  protected:
   void SetUp() override {
 #ifdef REGARD_THREAD_SANITIZER
-    GTEST_SKIP() << "the sanitizer forks for vfork, and what forks gives up its parent's descriptors";
+    GTEST_SKIP() << "the sanitizer's vfork is a fork, whose child closes its parent's descriptors";
 #endif
   }
   HangingProgram() {
@@ -62,7 +62,7 @@ class HangingProgram : public testing::Test {
     std::getline(stat, state);
     return !state.empty() && state.find(") Z") == std::string::npos;
   }
-  /// Another process that runs it in a thread and then does this.
+  /// Forks a process that runs the program in a thread and then calls `then`.
   pid_t process_that(const std::function<void()>& then) const {
     const pid_t process = fork();
     if (process != 0) return process;
@@ -133,7 +133,7 @@ TEST_F(HangingProgram, LivesOnWhenAForkedChildOrAThreadEnds) {
 }
 
 TEST(Spawn, WorksWithTheStandardStreamsClosed) {
-  for (int closed = 1; closed < 8; ++closed) {  // each set of them
+  for (int closed = 1; closed < 8; ++closed) {  // each subset of the standard streams
     const pid_t process = fork();
     if (process == 0) {
       for (int stream = 0; stream < 3; ++stream)
@@ -152,7 +152,7 @@ TEST(Spawn, WorksWithTheStandardStreamsClosed) {
 
 TEST(Spawn, SaysWhyAProgramCannotBeRun) {
 #ifdef REGARD_THREAD_SANITIZER
-  GTEST_SKIP() << "the sanitizer forks for vfork, and a child has memory of its own";
+  GTEST_SKIP() << "the sanitizer's vfork is a fork, whose child does not share memory";
 #endif
   const TemporaryFolder folder;
   const std::string none = folder.path() + "/none";

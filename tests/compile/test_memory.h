@@ -1,4 +1,4 @@
-// A memory of compilers that tests look into.
+// A memory of compiler identities that tests can inspect.
 #pragma once
 
 #include <map>

@@ -12,7 +12,7 @@
 
 namespace regard {
 
-/// site-packages of the environment that ./dev setup makes.
+/// The site-packages folder of the environment that ./dev setup makes.
 inline std::vector<std::string> test_packages() {
   std::vector<std::string> folders;
   std::error_code ignored;

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A kernel of the tests counts into the array that `grad_sink` points at, one counter per block.
+// The tests' kernel counts in the array that `grad_sink` points to, with one counter per block.
 Arguments counting(std::vector<float>& counters) {
   Arguments arguments{};
   arguments.grad_sink = counters.data();
@@ -29,7 +29,7 @@ void count_block(const Arguments* arguments, long long block, void*) {
   arguments->grad_sink[block] += 1;
 }
 
-// Another notes in which floating-point mode it runs: 0, the usual one.
+// Another kernel records the floating-point mode that it runs in; 0 is the default.
 void note_mode(const Arguments* arguments, long long block, void*) {
   volatile float third = 3;
   third = 1 / third;
@@ -40,7 +40,7 @@ bool each_once(const std::vector<float>& counters) {
   return std::ranges::all_of(counters, [](float count) { return count == 1; });
 }
 
-// The child's exit status, or -1 when it had to be killed after ten seconds.
+// The child's exit status, or -1 if it had to be killed after ten seconds.
 template <class Body>
 int in_forked_child(Body body) {
   const pid_t child = fork();
@@ -99,7 +99,7 @@ TEST(RunGrid, BlocksAreTakenInOrder) {
   static std::atomic<bool> early{false};
   started = 0;
   early = false;
-  // With four lanes a block can start at most three places ahead of those that started before it.
+  // With four lanes a block can start before at most three of the blocks in front of it.
   run_grid(
       [](const Arguments*, long long block, void*) {
         const long long before = started.fetch_add(1);
@@ -204,7 +204,7 @@ TEST(RunGrid, WorksInAForkedChildAfterTheParentUsedIt) {
               std::vector<float> own(256);
               run_grid(nested, counting(own), 16, 4, nullptr, 0);
               if (!each_once(own)) return 1;
-              return in_forked_child([] {  // and in a child of the child
+              return in_forked_child([] {  // and in the child's child
                 std::vector<float> grandchild(64);
                 run_grid(count_block, counting(grandchild), 64, 2, nullptr, 0);
                 return each_once(grandchild) ? 0 : 2;
@@ -213,14 +213,14 @@ TEST(RunGrid, WorksInAForkedChildAfterTheParentUsedIt) {
             0);
   std::ranges::fill(counters, 0.f);
   run_grid(count_block, counting(counters), 100, 4, nullptr, 0);
-  EXPECT_TRUE(each_once(counters)) << "the parent goes on";
+  EXPECT_TRUE(each_once(counters)) << "the parent still works";
 }
 
 TEST(RunGrid, AChildForkedWhileOtherThreadsComputeCanCompute) {
 #if defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-  // Seen with gdb in the child that hung: it waits for a lock of the sanitizer's own allocator, which another
-  // thread held at the fork. glibc's allocator and clang 19's sanitizer take theirs around a fork.
-  GTEST_SKIP() << "g++'s address sanitizer does not survive a fork beside threads that allocate";
+  // gdb showed that the hung child waits for a lock of the sanitizer's own allocator, which another thread
+  // held at the fork. glibc's allocator and clang 19's sanitizer acquire their locks around a fork.
+  GTEST_SKIP() << "g++'s address sanitizer does not survive a fork while other threads allocate";
 #endif
   std::atomic<bool> stop{false};
   std::vector<std::thread> callers;

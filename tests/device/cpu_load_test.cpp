@@ -109,7 +109,7 @@ TEST(Load, ALoadedModuleHoldsNoFileAndUnloadsWithItsLastReference) {
   EXPECT_FALSE(mapped());
 }
 
-// Makes memfd_create fail for this process from now on, as some sandboxes do.
+// Makes memfd_create fail in this process from now on, as some sandboxes do.
 void forbid_memory_files() {
   sock_filter steps[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -177,7 +177,7 @@ TEST(Load, ATruncatedBinaryIsRefusedAndDoesNotKillTheProcess) {
   for (std::size_t length = 0; length < whole.size(); length += 97) {
     const auto module = load(std::span(whole).first(length), "kernel");
     if (module) {
-      EXPECT_EQ(call(**module)[0], 100) << length;  // only section headers were cut off
+      EXPECT_EQ(call(**module)[0], 100) << length;  // only section headers are missing
     }
   }
 }

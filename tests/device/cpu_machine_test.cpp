@@ -72,7 +72,7 @@ TEST(Machine, HasCoresMemoryAndFlags) {
 }
 
 #if defined(__x86_64__)
-/// The words of the first line of /proc/cpuinfo with this name.
+/// The words of the first line with this name in /proc/cpuinfo.
 std::set<std::string> words_of(const std::string& name) {
   std::ifstream file("/proc/cpuinfo");
   std::set<std::string> words;
@@ -86,7 +86,7 @@ std::set<std::string> words_of(const std::string& name) {
 
 TEST(Machine, ItsFlagsAreThoseOfTheOperatingSystem) {
   const std::set<std::string> system = words_of("flags");
-  if (system.empty()) GTEST_SKIP() << "/proc/cpuinfo says nothing here";
+  if (system.empty()) GTEST_SKIP() << "/proc/cpuinfo lists no flags here";
   const std::span<const std::string> flags = cpu_flags();
   for (const std::string& flag : flags) EXPECT_TRUE(system.contains(flag)) << flag;
   const std::set<std::string> ours(flags.begin(), flags.end());

@@ -1,4 +1,4 @@
-// What kernels are told about the caller's tensors.
+// How the caller's tensors are described to kernels.
 #include "engine/bind.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace regard {
 namespace {
 
-// Kernels read from the gradient's strides what shares the bias. Empty tensors have no strides to speak of:
-// NumPy gives 0, and a caller may leave them out.
+// Kernels derive from the gradient's strides whether batches and heads share the bias. The strides of empty
+// tensors have no meaning: NumPy gives 0, and a caller may leave them out.
 TEST(Bind, TheProblemSaysWhatSharesAnEmptyBiasGradient) {
   for (const Bias bias : {Bias::one_one, Bias::one_head, Bias::batch_one, Bias::batch_head}) {
     Plan plan;

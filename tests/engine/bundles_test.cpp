@@ -1,4 +1,4 @@
-// Bundles of a process: what is added while it runs, from several threads, and in a forked child.
+// Bundles of a process: added while it runs, from several threads, and inherited by a forked child.
 #include "engine/bundles.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(Bundles, OneThatIsAddedTwiceIsThereOnce) {
   EXPECT_TRUE(add_bundle(path));
   EXPECT_EQ(listed(path), 1);
   EXPECT_EQ(added_bundles(), before + 1);
-  EXPECT_EQ(*bundles(), *list) << "nothing is made anew where nothing has changed";
+  EXPECT_EQ(*bundles(), *list) << "an unchanged list is not made again";
 }
 
 TEST(Bundles, OneThatWasReplacedTakesThePlaceOfTheOlder) {
@@ -74,7 +74,7 @@ TEST(Bundles, AddingOneCostsNoDescriptor) {
   EXPECT_EQ(added, 40);
 }
 
-// 4,000 of them kept 1.1 GB of earlier lists.
+// Adding 4,000 bundles once kept 1.1 GB of earlier lists.
 TEST(Bundles, AnEarlierListGoesWithItsLastReader) {
   const TemporaryFolder folder;
   ASSERT_TRUE(add_bundle(empty_bundle(folder, "first")));
@@ -82,12 +82,12 @@ TEST(Bundles, AnEarlierListGoesWithItsLastReader) {
   {
     const auto reader = bundles();
     ASSERT_TRUE(add_bundle(empty_bundle(folder, "second")));
-    EXPECT_FALSE(earlier.expired()) << "it is being read";
+    EXPECT_FALSE(earlier.expired()) << "a reader still has it";
   }
   EXPECT_TRUE(earlier.expired());
 }
 
-TEST(Bundles, OneThatEverybodyCanWriteIsRefused) {
+TEST(Bundles, OneThatAnyoneCanWriteIsRefused) {
   const TemporaryFolder folder;
   const std::string path = empty_bundle(folder, "one");
   ASSERT_EQ(chmod(path.c_str(), 0646), 0);
@@ -104,7 +104,7 @@ TEST(Bundles, OneThatEverybodyCanWriteIsRefused) {
   EXPECT_TRUE(add_bundle(path));
 }
 
-TEST(Bundles, ThreadsAddTheirsSideBySide) {
+TEST(Bundles, ThreadsAddTheirsInParallel) {
   const TemporaryFolder folder;
   std::vector<std::string> paths;
   for (int i = 0; i < 8; ++i) paths.push_back(empty_bundle(folder, "of thread " + std::to_string(i)));

@@ -1,4 +1,4 @@
-// The record of a program's problems: whole lines, each once, from any number of threads and processes.
+// The record of a program's problems: whole lines, each once, whatever the number of threads and processes.
 #include "engine/record.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// How often each line is there; the text must be whole lines. A mark in a line of its own is of a process
-/// that saw a line that was being written.
+/// Counts each line; the text must consist of whole lines. A line with only a mark is from a process that saw
+/// another one's unfinished line.
 std::map<std::string, int> lines_of(const std::string& path) {
   const std::string text = text_of(path);
   EXPECT_TRUE(text.empty() || text.ends_with('\n'));
@@ -92,7 +92,7 @@ TEST(Record, HasWholeLinesHoweverManyProcessesWriteThem) {
   for (int process = 0; process < processes; ++process)
     for (int i = 0; i < own; ++i) EXPECT_EQ(lines.at(line(1000 * process + i)), 1);
   for (int i = 0; i < shared; ++i) EXPECT_LE(lines.at(line(100'000 + i)), processes);
-  Recorder later;  // a process that comes when all is there writes nothing
+  Recorder later;  // a later process finds all lines and writes nothing
   const std::string before = text_of(path);
   for (int i = 0; i < shared; ++i) later.add(path, line(100'000 + i));
   EXPECT_EQ(text_of(path), before);
@@ -110,7 +110,7 @@ bool plans(const char* text) {
   return done;
 }
 
-/// What is recorded by a process that has the setting, and by a child of it.
+/// The record of a process with the setting, and of its child.
 std::string recorded_with_a_child() {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/seen.txt";
@@ -146,7 +146,7 @@ TEST(Record, AnUnfinishedLineIsMarkedByTheNextWriter) {
   for (const int number : {1, 2, 3}) recorder.add(path, line(number));
   EXPECT_EQ(text_of(path),
             line(1) + "\n" + line(2).substr(0, 20) + " #cut\n" + line(2) + "\n" + line(3) + "\n");
-  std::ofstream(path, std::ios::app) << line(4).substr(0, 20);  // by another process, in the meantime
+  std::ofstream(path, std::ios::app) << line(4).substr(0, 20);  // by another process in the meantime
   const std::string before = text_of(path);
   for (const int number : {4, 5}) recorder.add(path, line(number));
   EXPECT_EQ(text_of(path), before + " #cut\n" + line(4) + "\n" + line(5) + "\n");
@@ -160,7 +160,7 @@ TEST(Record, ThatCannotBeWrittenIsOneWarning) {
       {folder.path(), "Is a directory"},                                //
       {folder.path() + "/none/seen.txt", "No such file or directory"},  //
       {"/dev/null", "it is not a file"},
-      {pipe, ""},  // whatever the system says; it must not be waited for
+      {pipe, ""},  // any message of the system, but without waiting
   };
   for (const auto& [path, why] : cases) {
     Recorder recorder;

@@ -1,5 +1,5 @@
-// Where kernels come from: the same key gives the same bits from every tier, and each refusal says what was
-// searched. Settings are read once per process, so each case runs in a process of its own.
+// Where kernels come from: the same key gives the same bits from every tier, and each refusal says which
+// tiers were searched. Settings are read once per process, so each case runs in its own process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// An empty folder that goes with the test program.
+/// An empty folder that is removed when the test program ends.
 std::string fresh_folder() {
   static const regard::TemporaryFolder parent;
   static int count = 0;
@@ -41,8 +41,8 @@ std::string fresh_folder() {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// Runs `Child.DISABLED_<test>` of this test program in a process of its own, with more environment; returns
-/// what it printed.
+/// Runs `Child.DISABLED_<test>` of this program in its own process with these environment variables added;
+/// returns its output.
 std::string in_child(const Environment& environment, const std::string& test = "Run") {
   std::string command = "env RESOLVE_TEST_CHILD=1";
   for (const auto& [name, value] : environment) command += " " + name + "='" + value + "'";
@@ -61,14 +61,14 @@ constexpr const char* built_in[] = {"fwd fp32 h=1 s=40 d=64 mask=causal",  //
                                     "bwd bf16 deterministic h=1 s=40 d=64 mask=causal",
                                     "fwd bf16 hq=4 hk=1 sq=1 sk=600 d=64 splits=2"};
 
-/// The memory of an fp32, bf16 or int32 tensor, in halves of an fp32 number.
+/// The size of an fp32, bf16 or int32 tensor, in units of two bytes.
 std::size_t halves(const regard_tensor& tensor) {
   std::size_t count = tensor.dtype == REGARD_BF16 ? 1 : 2;
   for (int i = 0; i < tensor.rank; ++i) count *= static_cast<std::size_t>(tensor.shape[i]);
   return count;
 }
 
-/// Small numbers: sines, of which bf16 has the upper halves; lengths of 3.
+/// Fills memory with small numbers: sines (their upper halves for bf16); lengths are 3.
 void fill(std::span<std::uint16_t> memory, regard_dtype dtype) {
   const std::size_t each = dtype == REGARD_BF16 ? 1 : 2;
   if (dtype == REGARD_INT32) {
@@ -82,12 +82,12 @@ void fill(std::span<std::uint16_t> memory, regard_dtype dtype) {
   }
 }
 
-/// Whether a run gives the tensor; lengths, too, where the problem may have some.
+/// Whether a run passes the tensor as an input; it also passes optional lengths.
 bool is_given(regard_role role, regard_use use) {
   return use == REGARD_INPUT || (use == REGARD_OPTIONAL_INPUT && role == REGARD_LENGTHS_Q);
 }
 
-/// "tier" of the first stage, then the outputs' bits; or the refusal.
+/// Prints the plan with the tiers of its stages and the digests of the outputs, or the refusal.
 void run_and_print(const char* text) {
   regard_problem* problem = nullptr;
   regard_plan* plan = nullptr;
@@ -106,7 +106,7 @@ void run_and_print(const char* text) {
       if (!given && use != REGARD_OUTPUT) continue;
       auto& own = (given ? memory : outputs).emplace_back(halves(tensor));
       if (given) fill(own, tensor.dtype);
-      if (!given) std::ranges::fill(own, std::uint16_t{0x40e0});  // 7, about
+      if (!given) std::ranges::fill(own, std::uint16_t{0x40e0});  // about 7
       tensor.data = own.data();
     }
     return regard_attention(problem, nullptr, &arguments) == REGARD_OK;
@@ -174,7 +174,7 @@ TEST(Child, DISABLED_IsInterruptedWhereTheLiveKernelIsReady) {
   regard_problem_destroy(problem);
 }
 
-/// A compiler: `answer` is what it says of itself, `body` the rest of it.
+/// Makes a compiler: `answer` is its reply to `-v`, `body` the rest of its script.
 std::string compiler(const std::string& path, const std::string& answer, const std::string& body) {
   std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = -v ] && " << answer << '\n' << body << '\n';
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -224,7 +224,7 @@ TEST(Resolve, StrictRefusesInsteadOfFallingBack) {
 TEST(Resolve, LackOfMemoryIsNotRemembered) {
   if (!regard::test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
   const std::string folder = fresh_folder(), large = folder + "/large";
-  std::ofstream(large) << std::string(4 << 20, ' ');  // in place of a kernel, the first time
+  std::ofstream(large) << std::string(4 << 20, ' ');  // replaces the kernel of the first compile
   const std::string cxx = compiler(folder + "/cxx", "exec c++ -v",
                                    "c++ \"$@\" && { [ ! -e '" + large + "' ] || mv '" + large + "' *.so; }");
   const std::string large_again = large + "-again";
@@ -238,7 +238,7 @@ TEST(Resolve, LackOfMemoryIsNotRemembered) {
   EXPECT_THAT(line(strict, "first "), HasSubstr("first " + std::to_string(REGARD_NO_MEMORY)));
   EXPECT_THAT(line(strict, "second "), HasSubstr("second " + std::to_string(REGARD_OK)));
 
-  // Otherwise a kernel that is part of the library answers meanwhile.
+  // Without REGARD_STRICT a kernel that is part of the library serves meanwhile.
   std::filesystem::rename(large_again, large);
   const std::string text =
       in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", cxx}}, "LacksMemoryOnce");
@@ -248,7 +248,7 @@ TEST(Resolve, LackOfMemoryIsNotRemembered) {
   EXPECT_THAT(line(text, "second "), testing::Not(HasSubstr("fallback_reason")));
 }
 
-/// Puts whole entries whose binary is none in place of the first kernels.
+/// Replaces the first kernels by intact entries whose binary is invalid.
 void break_kernels(const std::string& folder, int count) {
   regard::Cache cache(folder, 1 << 30, 1);
   for (const regard::CacheEntryInfo& info : cache.list()) {
@@ -261,7 +261,7 @@ void break_kernels(const std::string& folder, int count) {
 
 TEST(Resolve, AnEntryThatDoesNotLoadHidesNoOther) {
   const std::string folder = fresh_folder(), made = folder + "/made";
-  const auto version = [&](const std::string& number) {  // the second one does not compile again
+  const auto version = [&](const std::string& number) {  // the second one only copies the first one's output
     return compiler(folder + "/cxx" + number, "echo fake version " + number + " && exit",
                     "if [ -e '" + made + "' ]; then while [ $1 != -o ]; do shift; done; cp '" + made +
                         "' $2; else c++ \"$@\" && cp *.so '" + made + "'; fi");
@@ -305,11 +305,11 @@ TEST(Resolve, ACapAboveTheMachineTakesTheBestBelow) {
   EXPECT_THAT(text, HasSubstr("\"target\":\"cpu-"));
 }
 
-// A target may be slow on some makers' chips: no default there, but used when asked for.
+// A target can be slow on some vendors' chips: there it is not the default, but it is used when requested.
 TEST(Resolve, ATargetThatIsSlowHereIsUsedOnlyWhereItIsAskedFor) {
   const regard::Target& target = **regard::find_target("cpu-avx512bf16");
   ASSERT_EQ(target.slow_on, std::vector<std::string>{"GenuineIntel"});
-  if (!regard::runnable(target)) GTEST_SKIP() << "this machine has no products of bf16 pairs";
+  if (!regard::runnable(target)) GTEST_SKIP() << "this machine has no instruction for products of bf16 pairs";
   const std::string folder = fresh_folder(), said = "\"target\":\"cpu-avx512bf16\"";
   const std::string best = in_child({{"REGARD_CACHE_DIR", folder}});
   if (regard::cpu::cpu_vendor() == "GenuineIntel") {
@@ -350,7 +350,7 @@ TEST(Verify, RowsPastALengthAreNoDifference) {
   EXPECT_LT(std::stod(text.substr(text.find(words) + words.size())), 1e-3) << text;
 }
 
-// The call itself has been done when they are asked.
+// The call itself is complete when the other target is tried.
 TEST(Verify, ATargetThatCannotRunHereIsReported) {
   for (const std::string target : {"cpu-avx512bf16", "cpu-amx", "sm_90a", "gfx942"}) {
     const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()},

@@ -1,4 +1,4 @@
-// A problem seen before is planned and run without asking for memory, and without a lock.
+// A problem seen before is planned and run without allocating memory or taking a lock.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "fwd fp8 h=2 s=70 d=64"),
                      testing::Values(1, 2)));
 
-// What the tests above stand on.
+// The tests above rely on these counts.
 TEST(Counted, CountsMemoryAndLocks) {
   if (!counts) GTEST_SKIP() << "a sanitizer has malloc and the locks";
   const Counted asked = counted([] {

@@ -1,4 +1,4 @@
-// Two calls that use one workspace at the same time are noticed, in debug builds and under REGARD_VERIFY.
+// Two calls that use one workspace at the same time are detected in debug builds and under REGARD_VERIFY.
 #include "engine/workspace_use.h"
 
 #include <gmock/gmock.h>
@@ -17,9 +17,9 @@
 namespace regard {
 namespace {
 
-/// Settings are read once in a process, so what needs one runs in a child.
+/// Settings are read once per process, so a test that needs one runs in a child.
 void expect_in_child(void (*body)()) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a program of its own, and no fork of this one
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // starts a new program instead of forking this one
   EXPECT_EXIT(
       {
         setenv("REGARD_VERIFY", "generic", 1);

@@ -1,5 +1,5 @@
-// A thread that is cancelled ends after its call and never in it, whichever call it is and however threads of
-// the program are cancelled; nothing of the call is held afterwards.
+// A cancelled thread ends after its call and never inside it, for every public call and every kind of
+// cancellation; afterwards nothing of the call is still held.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace regard {
 namespace {
 
-/// Runs `body` in a thread; whether that ended before it came to the end of it.
+/// Runs `body` in a thread; whether the thread ended before `body` did.
 bool is_cancelled(const std::function<void()>& body, const std::function<void(pthread_t)>& meanwhile = {}) {
   struct Work {
     const std::function<void()>& body;
@@ -65,7 +65,7 @@ TEST_F(Cancellation, ThatIsPendingActsAfterEachPublicCall) {
   }
 }
 
-/// The kernel is compiled while the cancellation comes, and all cores compute.
+/// The cancellation arrives while the kernel is being compiled; the call then still computes on all cores.
 TEST_F(Cancellation, DuringAFirstCallActsWhenAllIsComputed) {
   for (const int type : {PTHREAD_CANCEL_DEFERRED, PTHREAD_CANCEL_ASYNCHRONOUS}) {
     std::filesystem::remove_all(folder_.path() + "/cache");
@@ -97,10 +97,10 @@ TEST_F(Cancellation, DuringAFirstCallActsWhenAllIsComputed) {
   }
 }
 
-/// At any moment, also at the first and the last instruction of a call.
+/// Cancels at any moment, including the first and the last instruction of a call.
 TEST_F(Cancellation, AsynchronousOnesInTheMidstOfManyCallsLeaveNothingHeld) {
 #ifdef REGARD_SANITIZED
-  GTEST_SKIP() << "what a sanitizer adds between the calls may not be cancelled";
+  GTEST_SKIP() << "the code that a sanitizer adds between the calls must not be cancelled";
 #endif
   const std::string wrong = test::in_child([]() -> std::string {
     test::Call call(test::forward_problem);
@@ -110,7 +110,7 @@ TEST_F(Cancellation, AsynchronousOnesInTheMidstOfManyCallsLeaveNothingHeld) {
       while (compute() == REGARD_OK) {
       }
     };
-    compute();  // the loader, which looks functions up at their first call, is not made for it
+    compute();  // so that the loader resolves all functions now: it is not safe to cancel
     for (int round = 0; round < 200; ++round) {
       const auto cancel = [round](pthread_t thread) {
         usleep(static_cast<useconds_t>(100 + 7 * round));

@@ -1,5 +1,5 @@
-// Each public call with each of its allocations failing in turn, alone and with all that follow: it answers,
-// or says that memory ran out; the process lives, the next call is right, and nothing is lost.
+// Each public call with each of its allocations failing in turn, alone and with all later ones: the call
+// succeeds or reports that memory ran out; the process survives, the next call is right, and nothing leaks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ int first_free_descriptor() {
   return one;
 }
 
-/// The n-th allocation fails; whether there was one.
+/// Calls with the n-th allocation failing; whether there was one.
 bool fails_at(const test::Scenario& scenario, long n, bool all_following, std::string& wrong) {
   test::fail_allocation(n, all_following);
   const regard_status status = scenario.call();
@@ -39,7 +39,7 @@ bool fails_at(const test::Scenario& scenario, long n, bool all_following, std::s
   return failed;
 }
 
-/// Every one of the first, then ever fewer: a call may make tens of thousands.
+/// The next allocation to fail: each of the first, then ever fewer, as a call can make tens of thousands.
 long after(long n) {
   return n < 150 ? n + 1 : n + n / 12;
 }
@@ -49,7 +49,7 @@ class Memory : public testing::Test {
   void SetUp() override {
     if (!test::memory_can_fail) GTEST_SKIP() << "memory cannot be made to fail in this build";
     setenv("REGARD_CACHE_DIR", folder_.path().c_str(), 1);
-    setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
+    setenv("REGARD_CXX", "/bin/true", 1);  // is asked for its identity, and prints nothing
     setenv("REGARD_NVRTC", "/dev/null/none", 1);
     std::ofstream(folder_.path() + "/" + std::string(64, 'a') + ".regard") << "damaged";
     ASSERT_EQ(test::fill_cache(), "");
@@ -72,7 +72,7 @@ TEST_F(Memory, MayRunOutInEachCallThatIsNotTheFirst) {
             for (long n = 1; fails_at(scenario, n, all_following, wrong); n = after(n)) {
               if (!wrong.empty())
                 return scenario.name + (" at allocation " + std::to_string(n)) + " " + wrong;
-              if (n == 10) in_use = test::pieces_in_use();  // the sentence is kept by then, and what lasts
+              if (n == 10) in_use = test::pieces_in_use();  // all lasting memory is allocated by now
             }
             if (first_free_descriptor() != free_before)
               return scenario.name + std::string(" loses a descriptor");
@@ -106,7 +106,7 @@ TEST_F(Memory, MayRunOutInEachFirstCall) {
   }
 }
 
-/// A compiler that compiles for the first time only, and then gives what that made.
+/// A compiler that compiles only once, and then returns the same output.
 void make_quick_compiler(const std::string& path) {
   std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" = -v ]; then echo 'quick version 1' >&2; exit; fi\n"
                       << "[ -e \"$0.so\" ] || c++ \"$@\" || exit\nwhile [ \"$1\" != -o ]; do shift; done\n"
@@ -114,7 +114,7 @@ void make_quick_compiler(const std::string& path) {
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-/// The kernel of a problem, which nobody has made yet.
+/// The kernel of a problem, which has not been made yet.
 std::string kernel_of(const char* problem) {
   const test::Call call(problem);
   regard_plan* plan = nullptr;
@@ -137,8 +137,8 @@ TEST_F(Memory, MayRunOutInEachStepOfACompile) {
   make_quick_compiler(compiler);
   setenv("REGARD_CXX", compiler.c_str(), 1);
   setenv("REGARD_CACHE_DIR", cache.c_str(), 1);
-  setenv("REGARD_COMPILE_JOBS", "1", 1);  // so that a place that is lost is missed
-  unsetenv("XDG_RUNTIME_DIR");            // where other tests' compiles would be waited for
+  setenv("REGARD_COMPILE_JOBS", "1", 1);  // so that a leaked slot shows
+  unsetenv("XDG_RUNTIME_DIR");            // where it would wait for other tests' compiles
   for (const bool all_following : {false, true}) {
     bool failed = true;
     for (long n = 1; failed; n += 1 + n / 8) {

@@ -1,5 +1,5 @@
-// Descriptors and threads that run out for a moment: the call is answered with what there is, the next one as
-// if nothing had been, and nothing is left behind.
+// Descriptors and threads that run out for a moment: the call is served with those that are left, the next
+// one as if nothing had happened, and nothing is left behind.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::atomic<bool> no_threads{false};
 }
 
 #ifndef REGARD_SANITIZED
-/// In place of the C library's, for oneTBB: a limit of processes does not hold for root.
+/// Replaces the C library's function for oneTBB, because a limit on processes does not apply to root.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                               void* argument) {
   if (no_threads) return EAGAIN;
@@ -38,7 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not compiled into the library, and not cached.
+/// A problem whose kernel is neither built in nor cached.
 constexpr const char* other_problem = "fwd fp32 h=1 s=40 d=20 mask=causal";
 
 regard_status attention(test::Call& call, int threads) {
@@ -63,7 +63,7 @@ std::string plan_json(const test::Call& call, int threads) {
   return text;
 }
 
-/// While it lives, so many descriptors are free.
+/// Leaves only this many descriptors free during its lifetime.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
@@ -103,7 +103,7 @@ class Scarce : public testing::Test {
 
 TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
   ASSERT_EQ(test::fill_cache(), "");
-  // With a compiler, with one that must not be used, and with none.
+  // With a compiler, with one that must not be used, and without one.
   using Settings = std::vector<std::pair<const char*, const char*>>;
   const Settings settings[] = {{}, {{"REGARD_JIT", "off"}}, {{"REGARD_CXX", "/dev/null/c++"}}};
   for (int i = 0; i <= 8 * 3 + 2; ++i) {
@@ -148,7 +148,7 @@ TEST_F(Scarce, TheMachineIsKnownWithoutAFile) {
 
 TEST_F(Scarce, NoMoreThreadsMeansThoseThatAreThere) {
 #ifdef REGARD_SANITIZED
-  GTEST_SKIP() << "sanitizers have pthread_create for themselves";
+  GTEST_SKIP() << "sanitizers replace pthread_create themselves";
 #endif
   for (const char* text : {"fwd fp32 h=8 s=400 d=64", "bwd fp32 h=2 s=400 d=64"}) {
     const std::string wrong = test::in_child([text]() -> std::string {

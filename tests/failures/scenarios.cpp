@@ -9,7 +9,7 @@
 namespace regard::test {
 namespace {
 
-/// One thread: what oneTBB does without memory is its own affair (docs/failures.md).
+/// One thread, as what oneTBB does without memory is not Regard's to test (docs/failures.md).
 regard_plan_options one_thread() {
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.threads = 1;
@@ -25,7 +25,7 @@ regard_status with_json(const Make& make) {
   return status;
 }
 
-/// A plan for the call, made and given back.
+/// Makes a plan for the call, uses it and destroys it.
 template <class Use>
 regard_status with_plan(const Call& call, const Use& use) {
   const regard_plan_options options = one_thread();
@@ -155,7 +155,7 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
   return list;
 }
 
-/// Runs `body` in a forked child, whose answer is what went wrong, or how it died.
+/// Runs `body` in a forked child; returns what went wrong, or how the child died.
 std::string in_child(const std::function<std::string()>& body) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";

@@ -1,4 +1,4 @@
-// Each public call, small, for tests that take something away from it.
+// A small example of each public call, for tests that withhold a resource from it.
 #pragma once
 
 #include <algorithm>
@@ -58,28 +58,28 @@ struct Scenario {
   std::function<regard_status()> call;
 };
 
-/// All of them, in a process that forks for each.
+/// All scenarios, for a process that forks for each.
 std::vector<Scenario> scenarios(Call& forward, Call& backward, Call& cached);
 
 inline constexpr const char* forward_problem = "fwd fp32 h=2 s=40 d=64 mask=causal lse";
 inline constexpr const char* backward_problem = "bwd fp32 h=2 s=40 d=64";
-/// Not among those that are compiled into the library.
+/// A problem without a built-in kernel.
 inline constexpr const char* cached_problem = "fwd fp32 h=1 s=40 d=24 mask=causal";
 
-/// Compiles the last one's kernel into the cache; what went wrong.
+/// Compiles the kernel of `cached_problem` into the cache; returns what went wrong.
 std::string fill_cache();
 
-/// Runs `body` in a forked child, whose answer is what went wrong, or how it died.
+/// Runs `body` in a forked child; returns what went wrong, or how the child died.
 std::string in_child(const std::function<std::string()>& body);
 
-/// How many there are. Asked in a child: this process never uses the library, so that no child begins with
-/// what it remembers.
+/// The number of scenarios. A child counts them: this process never uses the library, so that no child
+/// inherits anything that the library remembers.
 std::size_t scenario_count();
 
-/// Runs `body` with one of them in a child.
+/// Runs `body` with one of the scenarios in a child.
 std::string with_scenario(std::size_t index, const std::function<std::string(const Scenario&)>& body);
 
-/// What is wrong with a status that is not ok where something was taken away; empty: nothing.
+/// What is wrong with the status of a call that lacked a resource; empty if nothing is.
 std::string defect(const char* when, regard_status status);
 
 }  // namespace regard::test

@@ -1,5 +1,5 @@
-// Each public call with each of its system calls failing in turn: it answers, or says in a sentence what was
-// not to be had; the process lives, and the next call is right.
+// Each public call with each of its system calls failing in turn: the call succeeds or says in one sentence
+// what was not available; the process survives, and the next call is right.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class SystemCalls : public testing::Test {
   void SetUp() override {
     if (!test::system_calls_can_fail()) GTEST_SKIP() << "system calls cannot be made to fail here";
     setenv("REGARD_CACHE_DIR", (folder_.path() + "/cache").c_str(), 1);
-    setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
+    setenv("REGARD_CXX", "/bin/true", 1);  // is asked for its identity, and prints nothing
     setenv("REGARD_NVRTC", "/dev/null/none", 1);
     setenv("TMPDIR", (folder_.path() + "/temporary").c_str(), 1);
     fs::create_directory(folder_.path() + "/temporary");
@@ -38,7 +38,7 @@ class SystemCalls : public testing::Test {
 
   void TearDown() override { unsetenv("TMPDIR"); }
 
-  /// The good entries, and what another process writes just now; not the damaged one, nor Regard's probes.
+  /// The good entries and another process's unfinished file, without the damaged entry and Regard's probes.
   std::set<std::string> precious() const {
     std::set<std::string> names;
     for (const auto& item : fs::directory_iterator(folder_.path() + "/cache"))
@@ -47,7 +47,7 @@ class SystemCalls : public testing::Test {
     return names;
   }
 
-  /// Fails the n-th system call of each scenario, each with another errno.
+  /// Fails each system call of a scenario in turn, each with a different errno.
   void fail_each(std::size_t index, int turn) {
     bool failed = true;
     for (long n = 1; failed; ++n) {

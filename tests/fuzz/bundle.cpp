@@ -24,8 +24,8 @@ void read_all(std::span<const std::byte> file) {
   }
 }
 
-/// No fuzzer finds a checksum, so those of the index and of the kernels in it are made right, as far as the
-/// bytes have a place for them.
+/// A fuzzer cannot guess checksums, so those of the index and of its kernels are corrected wherever the bytes
+/// have room for them.
 std::vector<std::byte> sealed(std::span<const std::byte> file) {
   std::vector<std::byte> bytes(file.begin(), file.end());
   bundle::Header header;
@@ -34,8 +34,7 @@ std::vector<std::byte> sealed(std::span<const std::byte> file) {
   if (header.index_offset > bytes.size() || header.index_bytes > bytes.size() - header.index_offset)
     return bytes;
   const std::span<std::byte> index = std::span(bytes).subspan(header.index_offset, header.index_bytes);
-  // A record: source, identity and checksum of 32 bytes each, offset, packed bytes, bytes, length of the
-  // name.
+  // A record: 32-byte source, identity and checksum, then offset, packed bytes, bytes, length of the name.
   constexpr std::size_t first = 16, record = 128, checksum = 64, place = 96;
   for (std::size_t at = first; at + record <= index.size(); at += record) {
     std::uint64_t offset, size;

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const Result<CacheEntry> entry = cache::decode(key, file))
     fuzz::demand(std::ranges::equal(cache::encode(key, *entry), file), "one entry has one form");
 
-  // No fuzzer finds a checksum, so the lengths before it are reached with one that is right.
+  // A fuzzer cannot guess a checksum, so the lengths before it are tested with a correct one.
   std::vector<std::byte> sealed(file.begin(), file.end());
   const Digest sum = sha256(file);
   const auto tail = std::as_bytes(std::span(sum.bytes));

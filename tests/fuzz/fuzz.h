@@ -1,5 +1,5 @@
-// What the fuzzers share. Each file here is one libFuzzer program that reads one format as an outsider gives
-// it: any bytes must end in a value or in an error, quickly and in little memory.
+// Shared code of the fuzzers. Each .cpp file here is one libFuzzer program that reads one untrusted format:
+// any bytes must give a value or an error, quickly and in little memory.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 
 using namespace regard;
 
-/// The first byte chooses the target, the second the number of threads; what follows is the text of a
-/// problem. A valid one has a plan or a sentence, on every target and for any number of threads.
+/// The first byte chooses the target, the second the number of threads; the rest is the text of a problem. A
+/// valid problem gives a plan or a sentence on every target and for any number of threads.
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr int threads[] = {1, 2, 3, 9, 16, 64, 1024};
   if (size < 2) return 0;

@@ -1,4 +1,4 @@
-// A call for the fake driver's GPUs.
+// A call on the fake driver's GPUs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace regard::test {
 
-// The library finds NVRTC beside an installed package; a test program is none.
+// An installed package finds NVRTC next to itself; a test program cannot.
 [[maybe_unused]] inline const int found = setenv("REGARD_NVRTC", test_nvrtc().path.c_str(), 0);
 
 inline std::string message() {
@@ -60,7 +60,7 @@ class Call {
   void* workspace = nullptr;
 
  private:
-  /// Room for any element and some strides.
+  /// Enough bytes for any element type and some strides.
   static std::int64_t bytes_for(const regard_tensor& tensor) {
     std::int64_t bytes = 8;
     for (int axis = 0; axis < tensor.rank; ++axis) bytes *= std::max<std::int64_t>(tensor.shape[axis], 1);
@@ -75,7 +75,7 @@ class Call {
   std::vector<void*> memory;
 };
 
-/// Its kernel takes work from a counter.
+/// A problem whose kernel takes work from a counter.
 constexpr const char* plain = "fwd bf16 lse b=8 hq=8 hk=2 sq=300 sk=500 d=64 mask=causal";
 
 class Gpu : public testing::Test {

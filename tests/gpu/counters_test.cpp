@@ -1,5 +1,5 @@
-// The counters from which kernels take work: cleared as rarely as can be, and never shared by what may run at
-// once.
+// The counters from which kernels take work: cleared as rarely as possible, and never shared by kernels that
+// may run at the same time.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ class Counters : public Gpu {
     };
   }
 
-  /// The counter of a run in the stream of that number, which must be 0.
+  /// The counter of a run in the stream with that number; expects that it is 0.
   static u32* counter_of_run(const Call& call, std::uintptr_t stream) {
     EXPECT_EQ(call.run(reinterpret_cast<void*>(stream)), REGARD_OK) << message();
     EXPECT_EQ(*counter, 0U);
@@ -35,7 +35,7 @@ class Counters : public Gpu {
     const auto* byte = reinterpret_cast<const char*>(address);
     return byte >= start && byte < start + regard_plan_workspace_bytes(call.plan);
   }
-  /// Dirt in the workspace, which a caller may hand over.
+  /// Fills the workspace with garbage, as a caller may pass it.
   static void spoil(const Call& call) {
     std::memset(call.workspace, 7, regard_plan_workspace_bytes(call.plan));
   }
@@ -86,7 +86,7 @@ TEST_F(Counters, WhatCannotBeClearedIsAnErrorAndClearedTheNextTime) {
 }
 
 TEST_F(Counters, DevicesHaveTheirOwn) {
-  // Only Hopper's kernel counts, which the other device is told to run here: nothing is computed.
+  // Only Hopper's kernel has a counter. The other device is made to run it too: nothing is computed.
   const Call here(plain, 0, "sm_90a"), there(plain, 1, "sm_90a");
   u32* const first = counter_of_run(here, 500);
   EXPECT_NE(counter_of_run(there, 500), first);
@@ -114,7 +114,7 @@ TEST_F(Counters, ThreadsThatShareAStreamShareItsCounter) {
   for (std::thread& thread : threads) thread.join();
   std::set<u32*> own;
   for (auto& set : seen) {
-    // At first, while another thread clears the stream's own, that of the workspace.
+    // A run uses the workspace's counter while another thread still clears the stream's own.
     std::erase_if(set, [&](u32* one) { return in_workspace(call, one); });
     EXPECT_EQ(set.size(), 1U);
     own.merge(set);
@@ -137,7 +137,7 @@ TEST_F(Counters, ThousandsOfStreamsStillHaveOneEach) {
   }
   EXPECT_GE(own.size(), 900U);
   EXPECT_EQ(own.size() + static_cast<std::size_t>(of_workspace), static_cast<std::size_t>(streams));
-  // The first come stay.
+  // The first streams keep their counters.
   const int fills = driver.fills;
   EXPECT_FALSE(in_workspace(call, counter_of_run(call, 10'000)));
   EXPECT_EQ(driver.fills, fills);

@@ -1,4 +1,4 @@
-// A call that fails keeps nothing of what it took.
+// A failed call frees all memory that it allocated.
 #include <gtest/gtest.h>
 
 #include "device/cuda/driver.h"
@@ -12,7 +12,7 @@ TEST_F(Gpu, AFailedCallGivesItsMemoryBack) {
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "cuda";
   const auto attention = [&] { return regard_attention(call.problem, &options, &call.arguments); };
-  ASSERT_EQ(attention(), REGARD_OK) << message();  // what lasts is there now
+  ASSERT_EQ(attention(), REGARD_OK) << message();  // now all lasting memory is allocated
   const int held = driver.held;
   driver.launch_code = cuda::out_of_memory;
   EXPECT_EQ(attention(), REGARD_NO_MEMORY);

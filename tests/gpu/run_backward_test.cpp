@@ -1,4 +1,4 @@
-// A backward call's road to a GPU, with a driver that records instead of computing.
+// A backward call's path to a GPU, with a driver that records instead of computing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Launched {
 };
 std::vector<Launched> launched;
 
-/// The main stage has maps of Q, K, V and dO before its arguments.
+/// Records a launch. The main stage has maps of Q, K, V and dO before its arguments.
 void see(const cuda::LaunchConfiguration& configuration, void** parameters) {
   const bool is_main = launched.size() == 1;
   launched.push_back({configuration, *static_cast<BackwardArguments*>(parameters[is_main ? 4 : 0])});
@@ -57,7 +57,7 @@ TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
   EXPECT_EQ(a.grad_v.data, call.arguments.tensor[REGARD_GRAD_V].data);
 }
 
-// dK and dV are zeros then, and the gradient of a sink is, even without keys.
+// Then dK and dV are zero, and so is the gradient of a sink, even without keys.
 TEST_F(Gpu, BackwardWithoutRowsIsStillComputed) {
   for (const char* text : {"bwd bf16 b=2 h=2 sq=0 sk=70 d=64", "bwd bf16 b=2 h=2 sq=0 sk=0 d=64 sink"}) {
     Call call(text);
@@ -91,11 +91,11 @@ TEST_F(Gpu, GradientsThatAreSummedOverNoSequencesAreCleared) {
   EXPECT_TRUE(sink[0] == 0 && sink[1] == 0 && sink[2] != 0);
 }
 
-TEST_F(Gpu, ABiasThatNoSequenceHasIsAGradientOfZeros) {
+TEST_F(Gpu, ABiasWithoutSequencesHasAGradientOfZeros) {
   const Call call("bwd bf16 b=0 h=2 sq=5 sk=7 d=64 bias=1h dbias");
   regard_tensor tensor = call.arguments.tensor[REGARD_GRAD_BIAS];
   auto* const bias = static_cast<std::uint16_t*>(tensor.data);
-  for (const std::int64_t row : {7, 9}) {  // as it lies in a row, and with gaps
+  for (const std::int64_t row : {7, 9}) {  // contiguous, and with gaps
     std::fill_n(bias, 2 * 5 * row + 1, std::uint16_t{0xffff});
     regard_arguments arguments = call.arguments;
     arguments.tensor[REGARD_GRAD_BIAS].strides[2] = row;

@@ -1,4 +1,4 @@
-// The road to a GPU, with a driver that records instead of computing.
+// The path to a GPU, with a driver that records instead of computing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST_F(Gpu, TheTargetCudaIsTheBestOfTheCurrentDevice) {
   EXPECT_STREQ(regard_plan_target(Call(plain, 0).plan), "sm_90a");
 }
 
-TEST_F(Gpu, APlanSaysThatItsTensorsLieThere) {
+TEST_F(Gpu, APlanSaysThatItsTensorsAreThere) {
   EXPECT_EQ(regard_plan_on_gpu(Call(plain).plan), 1);
 }
 
@@ -44,7 +44,7 @@ TEST_F(Gpu, ATargetOfAnotherDeviceIsRefused) {
   EXPECT_THAT(message(), AllOf(HasSubstr("sm_90a"), HasSubstr("Fake Ampere"), HasSubstr("8.0")));
 }
 
-/// Its kernel stores O by TMA; that of `plain` does not.
+/// A problem whose kernel stores O by TMA; that of `plain` does not.
 constexpr char boxed[] = "fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal";
 
 struct Seen {
@@ -76,7 +76,7 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
     const regard_tensor& tensor = call.arguments.tensor[roles[i]];
     const std::uint64_t* map = seen.maps[i].opaque;
     EXPECT_EQ(map[0], reinterpret_cast<std::uint64_t>(tensor.data));
-    // Columns, rows, heads, batches; then bytes from row to row, head to head, batch to batch.
+    // Columns, rows, heads, batches; then the byte strides of rows, heads and batches.
     EXPECT_THAT(std::vector<std::int64_t>(map + 1, map + 5),
                 testing::ElementsAre(tensor.shape[3], tensor.shape[1], tensor.shape[2], tensor.shape[0]));
     EXPECT_THAT(std::vector<std::int64_t>(map + 5, map + 8),
@@ -103,7 +103,7 @@ TEST_F(Gpu, AKernelThatStoresBoxesHasAMapOfO) {
               testing::ElementsAre(o.shape[3], o.shape[1], o.shape[2], o.shape[0]));
 }
 
-/// Of each launch whether it may overlap the one before.
+/// For each launch, whether it may overlap the previous one.
 std::vector<bool> overlaps;
 
 TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
@@ -127,7 +127,7 @@ TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
   }
 }
 
-/// Of each launch the blocks of a cluster, or 0.
+/// For each launch with clusters, the number of blocks in one.
 std::vector<unsigned> clusters;
 
 TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
@@ -144,7 +144,7 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 }
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
-  Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // of no other test, which may have had this memory
+  Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // no other test's: it may have had this memory
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;
@@ -155,10 +155,10 @@ TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   EXPECT_EQ(encoded_by_a_run(), 0);
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   std::swap(k.data, v.data);
-  EXPECT_EQ(encoded_by_a_run(), 0);  // of the same shape
+  EXPECT_EQ(encoded_by_a_run(), 0);  // K and V have the same shape
   EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
   EXPECT_EQ(seen.maps[2].opaque[0], reinterpret_cast<std::uint64_t>(v.data));
-  // The same memory read another way.
+  // The same memory with different strides.
   k.strides[0] *= 2;
   EXPECT_EQ(encoded_by_a_run(), 1);
   EXPECT_EQ(seen.maps[1].opaque[7], 2U * static_cast<std::uint64_t>(k.strides[0]));
@@ -197,7 +197,7 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
       k.data = first + i * 1280;
       const int before = driver.encoded;
       EXPECT_EQ(call.run(), REGARD_OK) << message();
-      EXPECT_LE(driver.encoded - before, i == 0 ? 3 : 1);  // Q and V stay
+      EXPECT_LE(driver.encoded - before, i == 0 ? 3 : 1);  // Q and V stay encoded
       const std::uint64_t wanted[] = {reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_Q].data),
                                       reinterpret_cast<std::uint64_t>(k.data),
                                       reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_V].data)};
@@ -210,22 +210,22 @@ void shift_o(regard_arguments& a) {
   a.tensor[REGARD_O].data = static_cast<char*>(a.tensor[REGARD_O].data) + 2;
 }
 
-TEST_F(Gpu, OMayLieAnywhereWhereTheMergeStoresIt) {
+TEST_F(Gpu, OMayBeAnywhereIfTheMergeStoresIt) {
   Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=4096 d=64 splits=4", 0, "cuda", "sm90_forward");
   shift_o(call.arguments);
   EXPECT_EQ(call.run(), REGARD_OK) << message();
 }
 
-TEST_F(Gpu, OMayHaveAnyWholeStridesWhereThreadsStoreIt) {
+TEST_F(Gpu, OMayHaveAnyWholeStridesIfThreadsStoreIt) {
   Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "sm90_forward");
-  call.arguments.tensor[REGARD_O].strides[0] += 8;  // no multiple of the row stride, as a map wants it
+  call.arguments.tensor[REGARD_O].strides[0] += 8;  // no multiple of the row stride, which a map requires
   EXPECT_EQ(call.run(), REGARD_OK) << message();
   call.arguments.tensor[REGARD_O].strides[0] -= 4;
   EXPECT_EQ(call.run(), REGARD_REFUSED);
   EXPECT_THAT(message(), HasSubstr("o has a stride of"));
 }
 
-/// The tensors that the Hopper kernel cannot reach, one way at a time, and what the refusal says.
+/// Tensors that the Hopper kernel cannot reach, for one reason at a time, and the words of the refusal.
 struct Unreachable {
   const char* text;
   void (*change)(regard_arguments&);
@@ -305,7 +305,7 @@ TEST_F(Gpu, TheContextOfTheCallerComesBack) {
   const Call call(plain);
   fake_use(1);
   const int pushed = driver.pushed, popped = driver.popped;
-  EXPECT_EQ(call.run(), REGARD_OK) << message();  // on the device of its tensors
+  EXPECT_EQ(call.run(), REGARD_OK) << message();  // runs on the device of its tensors
   EXPECT_EQ(driver.pushed - pushed, 1);
   EXPECT_EQ(driver.popped - popped, 1);
   fake_use(0);
@@ -365,7 +365,7 @@ TEST_F(Gpu, TensorsWithoutMemoryAreRefusedByName) {
   }
 }
 
-TEST_F(Gpu, WhereTensorsLieIsAskedOnce) {
+TEST_F(Gpu, WhereTensorsAreIsAskedOnce) {
   const Call call(plain);
   const auto asked_by_a_run = [&] {
     const int before = driver.asked;
@@ -373,7 +373,7 @@ TEST_F(Gpu, WhereTensorsLieIsAskedOnce) {
     return driver.asked - before;
   };
   EXPECT_EQ(asked_by_a_run(), 6);  // Q, K, V, O, LSE and the workspace
-  EXPECT_EQ(asked_by_a_run(), 1);  // Q: its address may have come back on another device
+  EXPECT_EQ(asked_by_a_run(), 1);  // Q: its address may now belong to another device
   void* other = nullptr;
   ASSERT_EQ(regard_memory_allocate("cuda", 64, &other), REGARD_OK) << message();
   EXPECT_EQ(regard_memory_free(other), REGARD_OK) << message();
@@ -426,7 +426,7 @@ TEST_F(Gpu, OneCallBringsItsOwnWorkspace) {
   EXPECT_EQ(regard_attention(call.problem, &options, &call.arguments), REGARD_NO_MEMORY);
 }
 
-TEST_F(Gpu, ThePlanTellsWhatTheKernelTakes) {
+TEST_F(Gpu, ThePlanReportsTheKernelsResources) {
   const Call call(plain);
   ASSERT_EQ(regard_plan_prepare(call.plan), REGARD_OK) << message();
   char* text = nullptr;

@@ -1,5 +1,4 @@
-// The C++ face: what the C ABI says as a status comes as an exception, and its views compute what they
-// should.
+// The C++ API: error statuses of the C ABI become exceptions, and its views compute correctly.
 #include "regard/regard.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The error that `call` throws; a failure when it throws none.
+/// The error that `call` throws; a test failure if it throws none.
 template <class Call>
 regard::error error_of(const Call& call) {
   try {
@@ -77,7 +76,7 @@ TEST(Hpp, TextDoesNotEndAtANul) {
   expect_error(REGARD_INVALID, word, [] { regard::build_manifest("te.toml", {.output = "\0"s}); });
 }
 
-TEST(Hpp, SaysWhatAManifestComesTo) {
+TEST(Hpp, SaysWhatAManifestSelects) {
   const std::string text =
       "[build]\ntargets = [\"cpu-avx2\"]\n[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\"]\n";
   const auto answer = nlohmann::json::parse(regard::build_manifest("te.toml", {.text = text, .only = 2}));
@@ -88,7 +87,7 @@ TEST(Hpp, SaysWhatAManifestComesTo) {
                [&] { regard::build_manifest("te.toml", {.text = text + "x = 1\n", .only = 1}); });
 }
 
-TEST(Hpp, MemoryOfLessThanNothingIsRefused) {
+TEST(Hpp, NegativeAmountsOfMemoryAreRefused) {
   expect_error(REGARD_INVALID, "-5 bytes", [] { regard::Memory(-5); });
   expect_error(REGARD_INVALID, "-5 bytes", [] { regard::Workspace(-5); });
   EXPECT_EQ(regard::Memory(0).data(), nullptr);
@@ -99,7 +98,7 @@ TEST(Hpp, WhatWasMovedFromSaysSo) {
   regard::Plan plan(problem);
   const regard::Problem moved = std::move(problem);
   const regard::Plan moved_plan = std::move(plan);
-  expect_error(REGARD_INVALID, "moved from", [&] { problem.text(); });  // NOLINT: that is the question
+  expect_error(REGARD_INVALID, "moved from", [&] { problem.text(); });  // NOLINT: this use is tested
   expect_error(REGARD_INVALID, "moved from", [&] { problem.json(); });
   expect_error(REGARD_INVALID, "moved from", [&] { plan.target(); });  // NOLINT: likewise
 }
@@ -136,7 +135,7 @@ TEST(Hpp, ARoleThatDoesNotExistIsRefused) {
   }
 }
 
-TEST(Hpp, AProblemTellsWhatItExpects) {
+TEST(Hpp, AProblemSaysWhatItExpects) {
   const regard::Problem problem("bwd bf16 b=2 hq=4 hk=2 sq=8 sk=16 d=16");
   EXPECT_EQ(regard::Problem::from_json(problem.json()).text(), problem.text());
   const auto k = problem.expected(REGARD_K);
@@ -146,7 +145,7 @@ TEST(Hpp, AProblemTellsWhatItExpects) {
   EXPECT_EQ(problem.expected(REGARD_BIAS).use, REGARD_UNUSED);
 }
 
-// One sequence: the forward pass writes O and LSE, which the backward pass reads. By attention() and by a
+// The forward pass writes O and LSE of one sequence, the backward pass reads them; by attention() and by a
 // plan.
 TEST(Hpp, ForwardAndBackwardAreRight) {
   constexpr std::int64_t b = 2, s = 33, hq = 4, hk = 2, d = 24;

@@ -1,4 +1,4 @@
-// Keys: their text parses back, and signatures collapse to what a kernel depends on.
+// Keys: their text parses back, and signatures collapse to the fields that a kernel depends on.
 #include "plan/kernel.h"
 
 #include <gmock/gmock.h>

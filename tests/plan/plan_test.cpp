@@ -1,4 +1,4 @@
-// Which plan a problem gets, and what a refusal says.
+// The plan that a problem gets, and the text of a refusal.
 #include "plan/plan.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ TEST(Plan, TakesTheKernelThatFits) {
 TEST(Plan, AMaskThatHidesNothingCostsNothing) {
   struct Case {
     std::string_view words;
-    Mask mask;  // of the kernel
+    Mask mask;  // of the kernel that is used
   };
   const Case cases[] = {
       {"sq=1 sk=700 mask=causal", Mask::none},
@@ -144,7 +144,7 @@ TEST(Plan, ATileIsForcedByItsNumbers) {
 TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
   struct Case {
     std::string_view shape;
-    std::int64_t heads, blocks;  // per block; 0: one
+    std::int64_t heads, blocks;  // heads per block (0: not packed), and the grid
     std::int64_t block_q = 128;
   };
   for (const Case& c :
@@ -162,8 +162,8 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
   }
 }
 
-// By what the blocks and the merge cost: none where all multiprocessors have work. The first follow times
-// measured on an H200 (docs/hopper.md).
+// Splits follow the cost of the blocks and the merge; there are none if all multiprocessors have work. The
+// first cases follow times measured on an H200 (docs/hopper.md).
 TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   struct Case {
     std::string_view shape;
@@ -171,7 +171,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   };
   for (const Case& c : {
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192", 2, 4},
-           Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // else the second round is a fifth full
+           Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // otherwise the second wave would be a fifth full
            Case{"b=1 hq=32 hk=8 sq=1 sk=512", 1, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 8, 4},
            Case{"b=1 hq=32 hk=8 sq=1 sk=2048", 11, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
            Case{"b=1 hq=32 hk=8 sq=1 sk=16384", 16, 4}, Case{"b=2 hq=32 hk=8 sq=1 sk=16384", 8, 4},
@@ -180,7 +180,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
            Case{"b=8 hq=32 hk=8 sq=16 sk=2048 mask=causal", 1, 4},
            Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4}, Case{"b=1 h=32 sq=1 sk=4096", 4, 0},
            Case{"b=1 h=5 s=4096", 1, 0},
-           // Others, as the model has it.
+           // Other cases, as the cost model decides.
            Case{"b=1 hq=32 hk=8 sq=1 sk=900", 5, 4}, Case{"b=1 h=8 sq=64 sk=4096", 11, 0},
            Case{"b=1 h=32 sq=1 sk=16384", 4, 0}, Case{"b=1 h=5 s=4096 mask=causal", 1, 0},
            Case{"b=1 h=16 s=1024", 1, 0}, Case{"b=1 h=16 s=512", 1, 0},
@@ -189,7 +189,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=1", 1, 4},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=5", 5, 4},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 batch_invariant", 1, 0},
-           Case{"b=1 h=1 sq=64 sk=100 splits=3", 1, 0},  // of a tile there are no parts
+           Case{"b=1 h=1 sq=64 sk=100 splits=3", 1, 0},  // a single tile cannot be split
        }) {
     const Result<Plan> result =
         plan(problem("fwd bf16 d=128 " + std::string(c.shape)), target("sm_90a"), {.family = "sm90_forward"});
@@ -207,7 +207,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
     std::string_view text;
     std::int64_t block_q, block_k, cluster = 0;
   };
-  // What an H200 runs faster (docs/hopper.md).
+  // The tiles that are faster on an H200 (docs/hopper.md).
   for (const Case& c : {
            Case{"fwd bf16 b=16 h=16 s=1024 d=64", 192, 128},
            Case{"fwd bf16 b=4 h=16 s=4096 d=64", 192, 128},
@@ -254,7 +254,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
     EXPECT_EQ(algorithm.block_k, c.block_k) << c.text;
     EXPECT_EQ(algorithm.cluster, c.cluster) << c.text;
     if (c.cluster == 0) continue;
-    // Blocks of a cluster do the same work in steps, but where it is not all of one size.
+    // Clusters step through equal pieces of work, and take pieces of different sizes from a counter.
     const bool counts = result->workspace.bytes_of("counter") > 0;
     EXPECT_EQ(counts, c.text.find("mask=causal") != std::string_view::npos) << c.text;
     EXPECT_EQ(result->stages[0].grid % c.cluster, 0) << c.text;
@@ -276,7 +276,7 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   }
 }
 
-TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
+TEST(Plan, HeadsOfOneRowAreTreatedAsRowsOfOneHead) {
   struct Case {
     std::string_view shape;
     std::int64_t heads, grid;
@@ -286,7 +286,7 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
            Case{"hq=32 hk=8 sq=1 sk=500 lengths mask=causal", 4, 16},
            Case{"hq=200 hk=1 sq=1 sk=500", 200, 8},
            Case{"hq=32 hk=8 sq=2 sk=500", 1, 64},
-           // What is not alike in all rows, or goes by head.
+           // Features that differ between rows or depend on the head.
            Case{"hq=32 hk=8 sq=1 sk=500 mask=window:20,0", 1, 64},
            Case{"hq=32 hk=8 sq=1 sk=500 sink", 1, 64},
            Case{"hq=32 hk=8 sq=1 sk=500 bias=alibi", 1, 64},
@@ -334,7 +334,7 @@ TEST(Plan, FewRowsTakeTheTileOfFewRows) {
     return result ? result->stages[0].key.algorithm.block_q : 0;
   };
   for (std::string_view on : {"sm_80", "sm_90", "sm_90a"}) {
-    EXPECT_EQ(block_q("sq=16", on), 64) << on;  // also where both wait for K and V
+    EXPECT_EQ(block_q("sq=16", on), 64) << on;  // even where both tiles are limited by loading K and V
     EXPECT_EQ(block_q("sq=1024", on), 128) << on;
   }
 }
@@ -346,18 +346,18 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   };
   constexpr std::int64_t all = INT32_MAX;
   for (const Case& c : {
-           // Half a round of 132 blocks where memory limits, else a round; the last four rounds together.
+           // Half a wave of 132 blocks if memory is the limit, else a wave; the last four waves together.
            Case{"fwd bf16 b=32 h=16 s=512 d=128 mask=causal", 16, 384},
            Case{"fwd bf16 b=8 h=16 s=2048 d=128 mask=causal", 8, 96},
-           // As far as their K and V are 32 MB.
+           // As many as have K and V of at most 32 MB together.
            Case{"fwd bf16 b=1 h=16 s=16384 d=128 mask=causal", 1, 12},
            Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128 mask=causal", 4, 112},
            Case{"fwd bf16 b=1 h=2 s=512 d=64 mask=causal", 2, 0},
-           // Heads that are packed.
+           // Packed heads.
            Case{"fwd bf16 b=4 hq=32 hk=8 sq=16 sk=4096 d=128 mask=causal", 16, 16},
            // The group before the last is whole.
            Case{"fwd bf16 b=1 h=39 sq=1024 sk=6000 d=128 mask=causal", 10, 30},
-           // All work is of one size, or sequences are of several lengths.
+           // All pieces of work have the same size, or sequences have different lengths.
            Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128", 4, all},
            Case{"fwd bf16 b=4 h=8 s=4096 d=128 lengths mask=causal", 8, all},
        }) {
@@ -370,8 +370,9 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   }
 }
 
-// Not what the target has no kernels for, nor what was not asked for: what the kernels asked for do not take.
-TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
+// A refusal names what the requested kernels do not support, not features without any kernel on the target or
+// kernels that were not requested.
+TEST(Plan, ARefusalReportsTheTileThatGotFarthest) {
   const auto refusal = [](std::string_view text, PlanOptions options) {
     const Result<Plan> result = plan(problem(text), target("sm_90a"), options);
     return result ? std::string() : result.error().message;
@@ -392,15 +393,15 @@ TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
   EXPECT_EQ(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=256 softcap=3", {.family = "sm90_forward"}), "");
   EXPECT_THAT(plan(problem("bwd bf16 b=1 h=1 s=64 d=64"), target("gfx942"), {}).error().message,
               HasSubstr("gfx942 has no backward kernel yet; cpu-amx has one"));
-  // Head dims: the widest tile, and no advice that cannot be followed.
+  // Head dims: the widest tile counts, and there is no advice that cannot be followed.
   EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=576 dv=512", {}),
               EndsWith("forward: head dims 576/512 are above its 512/512; no kernel takes them yet"));
   EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=512", {.family = "sm90_forward"}),
               HasSubstr("head dims 512/512 are above its 256/256; a wider kernel takes them"));
-  // Types: those of all tiles of a pipeline.
+  // Types: those of all tiles of a pipeline are listed.
   EXPECT_THAT(refusal("fwd fp32 b=1 h=8 s=900 d=64", {.family = "sm90_forward"}),
               HasSubstr("it does not take fp32; it takes fp16, bf16, fp8, fp8_e5m2"));
-  // What is switched off is told besides.
+  // Kernels that are switched off are reported as well.
   EXPECT_THAT(
       refusal("fwd bf16 b=1 h=8 s=900 d=64 bias=bh", {.disabled = {"portable_forward"}}),
       EndsWith("portable_forward has; portable_forward: 'portable_forward' is switched off; take it out of "
@@ -451,7 +452,7 @@ TEST(Plan, AnswersForEveryTargetThatHasNoKernelsWithASentence) {
   EXPECT_EQ(without, 5);
 }
 
-/// Whatever the target, one sentence says what is missing and what works instead.
+/// On every target, one sentence says what is missing and what works instead.
 TEST(Plan, WhatNoKernelDoesYetIsRefusedInOneSentence) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"append bf16 b=2 h=4 sq=0 sk=1024 d=128 snew=65", "no kernel writes new tokens into a KV cache yet"},
@@ -612,7 +613,7 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
       EXPECT_EQ(what, first) << text;
     }
   }
-  // Which rows share a tile must not hang on the longest sequence.
+  // Which rows share a tile must not depend on the longest sequence.
   for (const char* longest : {"sq=40", "sq=4000"}) {
     const std::string text =
         std::string("fwd bf16 batch_invariant varlen b=3 hq=8 hk=2 tq=5000 tk=9000 sk=3000 d=64 ");
@@ -652,12 +653,12 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
   const Case cases[] = {{"bwd bf16 h=2 s=4095 d=64", 1, 1},
                         {"bwd bf16 h=2 s=4096 d=64", 2, 1},
                         {"bwd bf16 h=2 s=8192 d=128", 4, 1},
-                        {"bwd bf16 h=2 s=16384 d=128", 2, 1},  // more would be more than 64 MiB
+                        {"bwd bf16 h=2 s=16384 d=128", 2, 1},  // more parts would take more than 64 MiB
                         {"bwd bf16 h=2 s=65536 d=128", 2, 1},
                         {"bwd bf16 h=16 s=2048 d=64", 1, 1},
                         {"bwd bf16 b=2 h=8 sq=4096 sk=77 d=64", 1, 1},
                         {"bwd bf16 b=2 hq=16 hk=4 s=4096 d=64", 2, 2},
-                        {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1, 4},  // nine heads of K and V
+                        {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1, 4},  // nine heads of K and V are enough
                         {"bwd bf16 hq=32 hk=8 s=1024 d=64", 4, 1},
                         {"bwd bf16 hq=64 hk=8 s=512 d=64", 4, 2},  // 1024 rows
                         {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8, 1},
@@ -692,8 +693,8 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
   }
 }
 
-// One fp32 dQ, whatever the number of threads is.
-TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
+// There is one fp32 dQ, whatever the number of threads.
+TEST(Plan, BackwardWorkspaceGrowsWithTheRowsOnly) {
   const auto bytes = [](const std::string& text, int threads) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = threads});
     EXPECT_TRUE(result) << result.error().message;
@@ -707,12 +708,12 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
     EXPECT_EQ(bytes("bwd bf16 b=1 h=16 s=8192 d=64 deterministic", threads), one);
     EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=16384 d=64", threads), 2 * one);
     EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=131072 d=64", threads), 16 * one);
-    // Of longer rows what was summed up before is kept beside it.
+    // Longer rows also keep their earlier sums.
     EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=262144 d=64", threads), 2 * 32 * one);
   }
 }
 
-// What is kept of long sums takes no memory where no sum is long.
+// Memory for parts of long sums is reserved only if a sum is long.
 TEST(Plan, MemoryOfLongSums) {
   const auto bytes = [](const std::string& text, std::string_view part) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {});
@@ -731,7 +732,7 @@ TEST(Plan, MemoryOfLongSums) {
   EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", "grad_bias_lost"), 0);
 }
 
-// On a GPU long rows are cut so that no sum in registers is longer than 2^16 keys, as far as memory allows.
+// On a GPU long rows are split so that sums in registers cover at most 2^16 keys, as far as memory allows.
 TEST(Plan, LongRowsOnGpu) {
   struct Case {
     std::string_view text, target;
@@ -755,7 +756,7 @@ TEST(Plan, LongRowsOnGpu) {
   }
 }
 
-// Few heads are cut into blocks of keys, so that all threads have work; many are left whole.
+// Few heads are split into blocks of keys, so that all threads have work; many heads are left whole.
 TEST(Plan, BackwardSplitsFewHeads) {
   const auto splits = [](const std::string& text) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = 16});
@@ -766,7 +767,7 @@ TEST(Plan, BackwardSplitsFewHeads) {
   EXPECT_EQ(splits("bwd bf16 b=8 h=16 s=512 d=64"), 1);
 }
 
-// Of many threads the last block of each is cut in four, or in whole tiles of 64 rows, where all are alike.
+// With many threads and equal blocks, each thread's last block is cut in about four, in multiples of 64 rows.
 TEST(Plan, ForwardCutsTheLastBlocks) {
   struct Case {
     std::string_view text;
@@ -785,7 +786,7 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
       {"fwd bf16 b=1 h=2 s=8192 d=128 mask=causal", 16, 256, 256, 64, 64},
       {"fwd bf16 b=1 h=2 s=8192 d=128 mask=window:1024,0", 16, 256, 64, 48, 112},
       {"fwd bf16 b=1 h=2 s=8192 d=128 splits=3", 16, 256, 256, 64, 3 * 64},
-      // Blocks for the tokens that there are, not for as many sequences of the longest kind.
+      // Blocks follow the number of tokens, not the number of sequences times the longest one.
       {"fwd bf16 varlen b=10 h=2 s=4096 tq=8165 tk=8165 d=128 mask=causal", 16, 256, 256, 320, 320},
       {"fwd fp32 b=1 h=2 s=8192 d=128", 16, 128, 64, 112, 112 + 16 * 2},
       {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 2, 0, 64, 0, 0},
@@ -806,8 +807,8 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
   }
 }
 
-// Rows of heads that share K and V fill tiles, and blocks, together where a head has few of them.
-TEST(Plan, ForwardPutsRowsOfFewTogether) {
+// Heads with few rows that share K and V fill tiles and blocks together.
+TEST(Plan, ForwardPacksHeadsWithFewRows) {
   struct Case {
     std::string_view text;
     int threads;
@@ -832,7 +833,7 @@ TEST(Plan, ForwardPutsRowsOfFewTogether) {
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
     EXPECT_THAT(to_text(explanation), HasSubstr(fmt::format("pack_gqa={}", c.heads)));
   }
-  // Fewer blocks: their keys are split, as they would not keep all threads busy.
+  // With fewer blocks, which would not keep all threads busy, their keys are split.
   const Result<Plan> split =
       plan(problem("fwd bf16 b=1 hq=32 hk=4 sq=16 sk=8192 d=128"), target("cpu-avx512"), {.threads = 16});
   ASSERT_TRUE(split) << split.error().message;

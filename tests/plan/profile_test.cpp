@@ -1,4 +1,4 @@
-// Profiles: what each lets through, exactly how many kernels it needs, and what a mistake in a file says.
+// Profiles: the signatures that each allows, the exact number of its kernels, and messages for mistakes.
 #include "plan/profile.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ TEST(Profiles, NeedExactlyTheseKernels) {
   }
 }
 
-/// What a target needs for a profile of one table.
+/// The kernels that a target needs for a profile with one table.
 std::vector<KernelKey> kernels_for(const std::string& variant, std::string_view target) {
   const Result<const Target*> found = find_target(target);
   const Result<Profile> one = parse_profile("doc = \"d\"\n[[variants]]\n" + variant, "profiles/mine.toml");
@@ -85,19 +85,19 @@ TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeadsAndForSplitKeys) {
                                 Heads(128, 32), Heads(128, 64), Heads(128, 128), others...);
   };
   const Heads plain(128, 0), large(192, 0);
-  EXPECT_THAT(heads_of("d = 256\n"), packed_and(plain, plain));  // one of them in clusters
+  EXPECT_THAT(heads_of("d = 256\n"), packed_and(plain, plain));  // one of the two in clusters
   EXPECT_THAT(heads_of("d = 256\nvarlen = true\n"), UnorderedElementsAre(plain));
   EXPECT_THAT(heads_of("d = 256\nvarlen = true\n", true), UnorderedElementsAre(plain));
   // Large tiles neither pack nor split, and those in clusters do neither.
   EXPECT_THAT(heads_of("d = 128\n"), packed_and(plain, plain, large, large));
   EXPECT_THAT(heads_of("d = 128\n", true), packed_and(plain));
   EXPECT_THAT(heads_of("d = 128\nbatch_invariant = true\n", true), UnorderedElementsAre());
-  // Who comes first does not matter.
+  // The order does not matter.
   EXPECT_THAT(heads_of("d = 256\nlengths = [true, false]\n"), packed_and(plain, plain));
   EXPECT_THAT(heads_of("d = 256\nlengths = true\nvarlen = [true, false]\n"), packed_and(plain));
 }
 
-// Or an inference engine that compiles nothing would meet a shape that it has no kernel for.
+// Otherwise an inference engine that compiles nothing would lack a kernel for some shapes.
 TEST(Profiles, HaveTheKernelsThatPlansChoose) {
   const Result<const Target*> hopper = find_target("sm_90a");
   ASSERT_TRUE(hopper);

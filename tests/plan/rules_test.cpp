@@ -1,5 +1,4 @@
-// Every rule accepts something and refuses something. The tiles are made by hand where no target's table has
-// the mistake.
+// Every rule accepts and refuses something. Tiles are made by hand where no target's table has the mistake.
 #include "plan/rules.h"
 
 #include <gmock/gmock.h>
@@ -14,9 +13,9 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A question with everything that it refers to.
+/// A candidate for one rule, with everything that the rule looks at.
 struct Scene {
-  /// The recipe by its main kernel: "sm90_forward", "sm90_forward_split".
+  /// The recipe is named by its main kernel: "sm90_forward", "sm90_forward_split".
   std::string_view rule, text, target, recipe;
   std::map<std::string, std::int64_t> tile;  ///< d, dv and Algorithm fields
   PlanOptions options = {};
@@ -60,12 +59,12 @@ Tile tile128(Tile changes = {}) {
   return tile;
 }
 
-/// A tile of Hopper's for few rows: one warpgroup multiplies.
+/// Hopper's tile for few rows: one warpgroup multiplies.
 Tile tile64() {
   return tile128({{"block_q", 64}, {"block_k", 64}, {"warps", 8}});
 }
 
-/// One of three warpgroups.
+/// A tile with three warpgroups.
 Tile tile192(Tile changes = {}) {
   Tile tile = tile128({{"block_q", 192}, {"block_k", 80}, {"warps", 16}});
   for (const auto& [name, value] : changes) tile[name] = value;
@@ -111,9 +110,9 @@ const std::vector<Scene>& accepted() {
       {"long_sums", "fwd bf16 b=1 h=1 sq=64 sk=131072 d=64 splits=1", "sm_90a", "sm90_forward", tile128()},
       {"long_sums", "fwd bf16 b=1 h=1 sq=64 sk=131072 d=64 mask=window:1024,0", "sm_90a", "sm90_forward",
        tile128()},
-      // In one part, as two would take more memory than there may be.
+      // It stays in one part, as two would take more memory than allowed.
       {"long_sums", "fwd bf16 b=1 h=8 s=1048576 d=128", "sm_90a", "sm90_forward", tile128()},
-      // What cannot be split is done as it is.
+      // Problems that cannot be split are computed whole.
       {"long_sums", "fwd bf16 b=1 h=1 sq=64 sk=131072 d=64 batch_invariant", "sm_90a", "sm90_forward",
        tile128()},
       {"long_sums", "fwd bf16 b=1 h=1 sq=64 sk=131072 d=64 dropout=0.1 dropout_mask", "sm_80",
@@ -326,7 +325,7 @@ const std::vector<Refused>& refused_scenes() {
        "bytes of shared memory, sm_80 has 166912"},
       {{"shared_memory_fits", fwd, "sm_120", "portable_forward", tile128({{"stages", 2}})},
        "use a smaller tile"},
-      // With what the kernel declares itself beside what a launch gives it.
+      // The sum of the kernel's static shared memory and that of the launch counts.
       {{"shared_memory_fits", fwd, "sm_90a", "sm90_forward", tile128({{"block_k", 193}, {"stages", 2}})},
        "needs 233472 bytes of shared memory, sm_90a has 232448"},
       {{"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=64 bits", "sm_80", "portable_forward",
@@ -382,7 +381,7 @@ TEST(Rules, AreAllTestedBothWays) {
   for (const Kernel* kernel : kernels()) expect_tested(kernel->rules());
 }
 
-/// What takes registers is left to smaller tiles.
+/// The problem with fewer and more features: those that take registers are left to smaller tiles.
 std::vector<Problem> with_less_and_more(Problem problem) {
   std::vector<Problem> problems = {problem};
   if (problem.pass != Pass::bwd) return problems;

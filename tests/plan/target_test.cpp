@@ -1,4 +1,4 @@
-// Targets as data: what is there, and what a mistake in a file says.
+// Targets as data: their contents, and the message for a mistake in a file.
 #include "plan/target.h"
 
 #include <fmt/format.h>
@@ -130,7 +130,7 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
       {"kind = \"cpu\"", "kind = \"hip\"\nwave = 64",
        "targets/mine.toml:6: 'avx2' is no feature of a hip target"},
       {"[\"avx2\"]", "\"avx2\"", "targets/mine.toml:5: 'features' must be a list of strings"},
-      // Words of a file are shown with escapes, as those of callers are.
+      // Words from a file are shown with escapes, like those from callers.
       {"\"avx2\"", R"("av\u001bx3")", R"(targets/mine.toml:5: 'av\x1bx3' is no feature of a cpu target)"},
       {"kind = \"cpu\"", R"(kind = "c\u202epu")", R"(targets/mine.toml:2: 'c\u202epu' is no kind)"},
       {"dtypes = [\"fp32\"]\nf", "dtypes = [\"fp\\n32\"]\nf", R"(targets/mine.toml:4: 'fp\n32' is no value)"},
@@ -153,7 +153,7 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:15: 'block_q' must not be negative"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_k = 64 },\n]",
        "targets/mine.toml:15: 'block_k' is given above the rows as well"},
-      // Each kernel has numbers of its own.
+      // Each kernel has its own numbers.
       {"block_q = 64", "block_q = 64\nblock_d = 64",
        "targets/mine.toml:14: cpu_forward takes no 'block_d'; did you mean 'block_q'?"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = 64, pack_gqa = 4 },\n]",

@@ -1,4 +1,4 @@
-// Numbers that say where sequences and pages lie in a KV cache.
+// Numbers that locate sequences and pages in a KV cache.
 #include <gmock/gmock.h>
 
 #include "tensor_set.h"
@@ -14,7 +14,7 @@ struct Numbers {
   Integers values;
 };
 
-/// Empty for accepted ones.
+/// The message of the refusal; empty if the values are accepted.
 std::string refusal(const char* problem, const std::vector<Numbers>& given) {
   TensorSet tensors(*parse(problem));
   for (const Numbers& numbers : given) tensors.write(numbers.role, numbers.values);

@@ -61,7 +61,7 @@ TEST(FieldList, ASignatureChangesWithSignatureAndPresenceFieldsOnly) {
   });
 }
 
-TEST(FieldList, EqualProblemsHashAndPrintAlike) {
+TEST(FieldList, EqualProblemsHashAndPrintTheSame) {
   Problem positive, negative;
   positive.softcap = 0.0;
   negative.softcap = -0.0;

@@ -5,7 +5,7 @@
 namespace regard {
 namespace {
 
-/// By the definition of docs/semantics.md.
+/// Computed from the definition in docs/semantics.md.
 bool sees(const Problem& p, std::int64_t row, std::int64_t key) {
   const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
   const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;

@@ -64,7 +64,7 @@ std::string refusal(TensorSet& tensors) {
 TEST(CheckTensors, WhatIsWrittenSharesMemoryWithNothing) {
   TensorSet forward(*parse("fwd fp32 b=2 h=2 s=4 d=8 lse"));
   EXPECT_EQ(refusal(forward), "");
-  forward[REGARD_K].data = forward[REGARD_Q].data;  // inputs may
+  forward[REGARD_K].data = forward[REGARD_Q].data;  // inputs may overlap
   EXPECT_EQ(refusal(forward), "");
   forward[REGARD_O].data = forward[REGARD_V].data;
   EXPECT_THAT(refusal(forward), AllOf(HasSubstr("'o'"), HasSubstr("'v'"), HasSubstr("shares memory")));

@@ -1,4 +1,4 @@
-// Random problems over every field of the list, so that a new field is covered without a word here.
+// Random problems over every field of the list, so that a new field is covered without a change here.
 #pragma once
 
 #include <random>
@@ -27,7 +27,7 @@ void randomize(std::mt19937_64& random, Enum& value) {
   value = static_cast<Enum>(random() % words_of<Enum>().size());
 }
 
-/// About half of the fields at random values, valid or not, the rest at their default.
+/// Sets about half of the fields to random values, valid or not; the rest keep their defaults.
 template <class Record>
 Record random_record(std::mt19937_64& random) {
   Record record;

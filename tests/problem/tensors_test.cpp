@@ -146,7 +146,7 @@ TEST(TensorSpec, NewTokensChangeTheCache) {
   EXPECT_EQ(spec(attends, REGARD_CACHE_INDEX).use, REGARD_UNUSED);
 }
 
-/// A problem whose tensors `change` spoils, and the words of the refusal.
+/// A problem, a `change` that makes its tensors wrong, and the words of the refusal.
 struct Spoiled {
   const char* problem;
   void (*change)(TensorSet&);
@@ -232,7 +232,7 @@ const Spoiled spoiled[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Tensors, CheckTensors, ::testing::ValuesIn(spoiled));
 
-/// Unusual tensors that are right.
+/// Unusual but valid tensors.
 TEST(CheckTensorsAccepts, AnyLayoutThatNests) {
   for (const char* layout : {"", " layout=bhsd", " layout=sbhd"}) {
     TensorSet tensors(*parse("bwd bf16 b=2 hq=4 hk=2 sq=5 sk=7 d=16 dv=24" + std::string(layout)));
@@ -260,7 +260,7 @@ TEST(CheckTensorsAccepts, ExpandedInputs) {
   EXPECT_TRUE(status) << status.error().message;
 }
 
-TEST(CheckTensorsAccepts, ABiasAndBitsOfKeysAlone) {
+TEST(CheckTensorsAccepts, ABiasAndBitsOfKeysOnly) {
   TensorSet tensors(*parse(everything));
   for (const regard_role role : {REGARD_BIAS, REGARD_BITS}) {
     tensors[role].shape[2] = 1;

@@ -284,7 +284,7 @@ TEST(ProblemText, EveryOtherNameLeadsToAWord) {
   for (const OtherNames& row : other_name_table()) {
     EXPECT_TRUE(parse(row.word)) << row.word;
     for (const std::string_view name : split(row.names, " ")) {
-      EXPECT_TRUE(seen.emplace(name).second) << name << " stands twice";
+      EXPECT_TRUE(seen.emplace(name).second) << name << " is listed twice";
       EXPECT_FALSE(parse(name)) << name << " is a word itself";
       const Result<Problem> pair = parse(std::string(name) + "=");
       EXPECT_THAT(pair.error().message, Not(HasSubstr(" needs a"))) << name << " is a word itself";

@@ -1,4 +1,4 @@
-// For each rule: a refused problem with the words of its sentence, and an accepted neighbour.
+// For each rule: a refused problem with the words of the refusal, and a similar problem that is accepted.
 #include <gmock/gmock.h>
 
 #include "problem/problem.h"

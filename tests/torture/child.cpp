@@ -1,12 +1,12 @@
-// A program that uses the library as any other would: opens it, asks for one problem and prints one line of
-// JSON with what was loaded. How it asks is its first argument.
-//   run        once                       twice     a failure too
-//   threads    from 16 threads at once    loop      again and again in new processes' place: 40 problems
+// A program that uses the library as any other would: it opens it, asks for one problem and prints one line
+// of JSON with the loaded kernels. Its first argument says how it asks.
+//   run        once                       twice     twice, even after a failure
+//   threads    from 16 threads at once    loop      for each of the given problems in turn
 //   fork       a child asks while a thread of this process makes the kernel
 //   leave      forks a child that sleeps while a thread makes the kernel
-//   ends       and again in a handler of its end, and when its own objects are destroyed
-//   alarm      while a timer's signal interrupts each system call that waits
-//   reaps      and waits for every child of the process, also those that it did not start
+//   ends       and again in an exit handler, and when its own objects are destroyed
+//   alarm      while a timer's signal interrupts each waiting system call
+//   reaps      and waits for every child of the process, including those that it did not start itself
 //   exit       ends while a thread makes the kernel, DELAY seconds after the compile began
 //   other      forks a child that asks for the problem after the first while a thread makes the kernel
 //   reopen     closes the library and opens it again
@@ -30,7 +30,7 @@
 
 namespace {
 
-/// The functions of the library at this path.
+/// The functions of the library at that path.
 struct Library {
 #define FUNCTIONS(X) \
   X(problem_parse)   \
@@ -54,7 +54,7 @@ void add_bits(std::uint64_t& hash, const void* data, std::size_t bytes) {
     hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001B3;
 }
 
-/// Runs an fp32 problem on fixed inputs; for a GPU (GPU_TARGET) only makes its kernels ready.
+/// Runs an fp32 problem on fixed inputs; for a GPU (GPU_TARGET) it only prepares the kernels.
 Answer ask(const Library& library, const char* text) {
   Answer answer;
   regard_problem* problem = nullptr;
@@ -133,7 +133,7 @@ void ask_and_print(const Library& library, const char* text) {
   print(library, ask(library, text));
 }
 
-/// Until the compiler has been started: it leaves a line in the file that COMPILES names.
+/// Waits until the compiler has started, which writes a line to the file that COMPILES names.
 void wait_for_compiler() {
   for (int i = 0; i < 5000; ++i) {
     if (std::FILE* file = std::fopen(std::getenv("COMPILES"), "r")) {
@@ -145,7 +145,7 @@ void wait_for_compiler() {
   }
 }
 
-/// Again when this program's objects are destroyed, which is after those of the library, as it is opened
+/// Asks again when this program's objects are destroyed; the library's are destroyed before, as it was opened
 /// later.
 struct AtEnd {
   const Library* library = nullptr;
@@ -162,7 +162,7 @@ void ask_to_the_end(const Library& library, const char* text) {
   ask_and_print(library, text);
 }
 
-/// Without SA_RESTART.
+/// Installs a handler without SA_RESTART.
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action{};
   action.sa_handler = handler;

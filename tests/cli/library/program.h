@@ -1,6 +1,5 @@
-/* One forward call through a library's C ABI, checked by the library's fp64 oracle. Included once for each
- * library; before that a file defines N(name) and C(NAME), which give a name of regard.h as the library has
- * it. */
+/* One forward call through a library's C ABI, checked by the library's fp64 oracle. Include it once for each
+ * library, after defining N(name) and C(NAME), which turn a name of regard.h into the library's. */
 
 /* Prints "<ok or wrong> <tier>", or "<status>: <sentence>". */
 static void N(call)(const char* text) {

@@ -1,4 +1,4 @@
-// Kernels that compute nothing, and tensor maps.
+// The fake driver's tensor maps, and its kernels, which compute nothing.
 #include "gpu/fake_driver/fake_driver.h"
 
 using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
@@ -37,7 +37,7 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function, void**
   if (state.on_launch != nullptr) state.on_launch(*configuration, parameters);
   return state.launch_code;
 }
-/// What a map was made of, where a real one is opaque: the address, then the sizes.
+/// Stores the map's inputs (address, sizes, strides) in it, where a real map is opaque.
 Code cuTensorMapEncodeTiled(TensorMap* map, TensorMapType, unsigned rank, void* data,
                             const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t*,
                             const std::uint32_t*, int, TensorMapSwizzle, TensorMapPromotion, int) {

@@ -1,4 +1,4 @@
-// Devices, contexts and memory; and what any module does.
+// Devices, contexts and memory, and the parts of modules that all kernels share.
 #include "gpu/fake_driver/fake_driver.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int device_of(Context context) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1;
 }
 
-/// That a block can ask for, by compute capability (CUDA's programming guide).
+/// The most shared memory that a block can request, by compute capability (CUDA's programming guide).
 int shared_memory_of(int capability) {
   if (capability < 80) return 65536;
   if (capability == 80) return 166912;
@@ -143,7 +143,7 @@ Code cuCtxPopCurrent_v2(Context* context) {
   ++state.popped;
   return success;
 }
-/// Each has one kernel, whose handle is the module's.
+/// Each module has one kernel, with the module's handle.
 Code cuModuleUnload(ModuleHandle) {
   return success;
 }
