@@ -33,7 +33,7 @@ class Draw {
     constexpr std::int64_t usual[] = {32, 64, 80, 96, 128, 192, 256, 512, 576};
     return one_in(3) ? 1 + static_cast<std::int64_t>(below(512)) : of(usual);
   }
-  /// A small number, or a power of two or a neighbor of one.
+  /// A small number, or a power of two or a neighbour of one.
   std::int64_t size() {
     constexpr std::int64_t few[] = {0, 1, 1, 2, 3, 4, 5, 7, 8};
     if (one_in(2)) return of(few);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A host compiler that keeps what it made in $STORE and tells $COMPILES when it starts and ends. It stands in for
-# ccache: the tests below are about the cache, not about g++.
+# A host compiler that keeps its outputs in $STORE and writes to $COMPILES when it starts and ends. It is a simple ccache:
+# the tests here are about Regard's cache, not about g++.
 if [ "$1" = -v ]; then
   echo "torture version 1 (build ${BUILD:-1})" >&2
   echo "Target: here" >&2

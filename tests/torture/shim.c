@@ -1,5 +1,5 @@
-/* Loaded before libc into the tested process (LD_PRELOAD): kills it at a chosen call, or takes its locks
- * away. */
+/* Loaded before libc into the tested process (LD_PRELOAD): kills it at a chosen call, or makes its locks
+ * fail. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,8 +35,8 @@ __attribute__((destructor)) static void end(void) {
   fclose(file);
 }
 
-/* Counted before and after the call, so that it is killed on both sides of each. Not waitpid, whose number of
- * calls depends on how long the compiler takes. */
+/* Each call counts before and after it, so that the process is killed on both sides. waitpid does not count,
+ * as the number of its calls depends on how long the compiler takes. */
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define COUNTED(type, name, parameters, arguments) \
   type name parameters {                           \
@@ -57,7 +57,7 @@ COUNTED(int, unlinkat, (int folder, const char* name, int flags), (folder, name,
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(char*, mkdtemp, (char* path), (path))
 COUNTED(int, pipe2, (int ends[2], int flags), (ends, flags))
-/* Around vfork, which nothing else can stand in front of. */
+/* It is called before and after vfork, which cannot be wrapped itself. */
 COUNTED(int, pthread_sigmask, (int how, const sigset_t* set, sigset_t* before), (how, set, before))
 
 int flock(int file, int operation) {

@@ -1,4 +1,4 @@
-/* one.c PROBLEM: the library of the namespace te. */
+/* one.c PROBLEM...: calls the library of the namespace te. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* three.c PROBLEM...: two namespaces and the plain library in one program, each by its own header. */
+/* three.c PROBLEM...: calls two namespaces and the plain library in one program, each through its own header.
+ */
 #include <acme_regard.h>
 #include <regard/regard.h>
 #include <stdio.h>
