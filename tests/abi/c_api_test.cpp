@@ -159,7 +159,7 @@ TEST(CApi, NumbersWithoutANameAreSentences) {
   }
 }
 
-TEST(CApi, CountsBelowNothingAreSentences) {
+TEST(CApi, NegativeCountsAreSentences) {
   char byte = 0;
   void* memory = nullptr;
   EXPECT_EQ(regard_package_folders(nullptr, -1), REGARD_INVALID);

@@ -274,7 +274,7 @@ TEST(Selection, WhatNoKernelTakesHidesNothingElse) {
   }
 }
 
-TEST(Selection, WhatIsAskedForInVainIsAnErrorWithItsLine) {
+TEST(Selection, ARequestWithoutEffectIsAnErrorWithItsLine) {
   struct Case {
     std::string tables, message, targets = "\"sm_90a\"";
   };

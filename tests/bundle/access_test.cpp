@@ -32,7 +32,7 @@ TEST_F(BundleAccess, OfOneUserOnlyIsNotReported) {
   }
 }
 
-TEST_F(BundleAccess, OfEverybodyIsTold) {
+TEST_F(BundleAccess, OfEveryoneIsReported) {
   set_modes(0666, 0755);
   EXPECT_EQ(world_writable(), "it is world-writable (mode 666)");
   set_modes(0644, 0777);
@@ -43,7 +43,7 @@ TEST_F(BundleAccess, OfEverybodyIsTold) {
   EXPECT_EQ(world_writable(), "") << "as in /tmp, where no one can replace other users' files";
 }
 
-TEST_F(BundleAccess, OfAnotherUserOrGroupIsTold) {
+TEST_F(BundleAccess, OfAnotherUserOrGroupIsReported) {
   const auto give = [](const std::string& path, uid_t user, gid_t group) {
     return chown(path.c_str(), user, group) == 0;
   };

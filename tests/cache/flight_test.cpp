@@ -107,7 +107,7 @@ TEST_F(Flight, TwoCachesOfOneProcessMakeAKeyOnce) {
   EXPECT_EQ(makes(1), 1);
 }
 
-TEST_F(Flight, AnErrorReachesAllWhoWaitAndIsNotKept) {
+TEST_F(Flight, AnErrorReachesAllWaitersAndIsNotKept) {
   Cache cache = open();
   std::atomic<int> calls{0}, errors{0};
   std::vector<std::thread> threads;

@@ -10,7 +10,7 @@ using Maintenance = CacheTest;
 
 constexpr std::int64_t file_bytes = 64 + 12 + 5000 + 32;  // of entry_number with a one-digit number
 
-TEST_F(Maintenance, ListAndStatTellWhatIsThere) {
+TEST_F(Maintenance, ListAndStatReportWhatIsThere) {
   Cache cache = open(123456);
   cache.publish(key_number(1), entry_number(1));
   cache.publish(key_number(2), entry_number(2));

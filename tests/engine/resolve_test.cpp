@@ -386,7 +386,7 @@ TEST(Info, CanBeInterrupted) {
       HasSubstr("info: interrupted"));
 }
 
-TEST(Verify, ANameThatIsNothingIsReported) {
+TEST(Verify, AnUnknownNameIsReported) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "fastest"}});
   const std::string sentence = "unknown family, kernel or target 'fastest'; one of: oracle, cpu-amx, ";
   EXPECT_THAT(text, HasSubstr("REGARD_VERIFY: " + sentence));

@@ -98,7 +98,7 @@ TEST_F(Cancellation, DuringAFirstCallActsWhenAllIsComputed) {
 }
 
 /// Cancels at any moment, including the first and the last instruction of a call.
-TEST_F(Cancellation, AsynchronousOnesInTheMidstOfManyCallsLeaveNothingHeld) {
+TEST_F(Cancellation, AsynchronousOnesInTheMiddleOfManyCallsLeaveNothingHeld) {
 #ifdef REGARD_SANITIZED
   GTEST_SKIP() << "the code that a sanitizer adds between the calls must not be cancelled";
 #endif

@@ -79,7 +79,7 @@ TEST(TargetFile, AGoodOneIsRead) {
   EXPECT_EQ(target->tiles[0].line, 8);
 }
 
-TEST(TargetFile, ARowIsATileWithWhatStandsAboveTheRows) {
+TEST(TargetFile, ARowIsATileWithTheKeysAboveTheRows) {
   const Result<Target> target = parse_target(R"(doc = "d"
 kind = "cuda"
 preference = 1
