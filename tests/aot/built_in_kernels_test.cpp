@@ -40,8 +40,7 @@ TEST(Builder, WritesOnlyWhatDiffers) {
 
 /// Ends the process: with 0 if the short file was an error of the expected kind.
 void build_with_short_files(const std::string& folder) {
-  const rlimit most{.rlim_cur = 300,
-                    .rlim_max = 300};  // leaves room for the sentence, as stderr may be a file
+  const rlimit most{.rlim_cur = 300, .rlim_max = 300};  // leaves room for stderr if that is a file
   setrlimit(RLIMIT_FSIZE, &most);
   const auto objects = compile_built_in(order_in(folder));
   if (!objects) std::fputs(objects.error().message.c_str(), stderr);

@@ -109,8 +109,7 @@ TEST(Nvrtc, CanBeInterruptedWhileItCompiles) {
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   static std::atomic<int> asked;
   asked = 0;
-  ask_whether_interrupted(
-      [] { return static_cast<int>(++asked > 2); });  // it is asked twice before NVRTC gets the source
+  ask_whether_interrupted([] { return static_cast<int>(++asked > 2); });  // twice before NVRTC starts
   const Result<Compiled> ended = compiler->compile(request(doubling));
   ask_whether_interrupted(nullptr);
   EXPECT_TRUE(is_interrupted(ended));
