@@ -19,7 +19,7 @@
 namespace regard::python {
 namespace {
 
-/// Four dimensions, as broadcasting rules of array libraries have it.
+/// Four dimensions, following the broadcasting rules of array libraries.
 ArrayView with_leading_ones(ArrayView view) {
   for (; view.rank < 4; ++view.rank) {
     std::copy_backward(view.shape.begin(), view.shape.end() - 1, view.shape.end());
@@ -135,7 +135,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
 }
 
 void Binding::draw(nb::handle seed, nb::handle offset) {
-  // Arrays look like an index too, but have a length, which NumPy's numbers have not.
+  // Arrays look like an index as well, but have a length, which NumPy's numbers do not.
   const bool number = PyIndex_Check(seed.ptr()) != 0 && !has(seed, "__len__");
   if (!number && !seed.is_none()) bind(REGARD_SEED, seed);
   arguments_.offset = unsigned_of(offset, "offset");

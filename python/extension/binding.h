@@ -1,4 +1,4 @@
-// Arrays of Python as the regard_tensors of one call.
+// Python arrays as the regard_tensors of one call.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,7 +13,7 @@
 
 namespace regard::python {
 
-/// Where arrays lie.
+/// Where the memory of arrays is.
 enum class Place { anywhere, host, gpu };
 
 /// regard_tensors of Python arrays, and the references that keep those alive until the call is over.
@@ -24,22 +24,22 @@ class Binding {
 
   /// Binds every keyword that names a role.
   void bind(const nb::dict& arrays);
-  /// The caller keeps the array.
+  /// Binds an array that the caller keeps alive.
   void bind(regard_role role, const ArrayView& view);
-  /// A seed is a whole number, or an array of seed and offset.
+  /// A seed is an integer, or an array of seed and offset.
   void draw(nb::handle seed, nb::handle offset);
   regard_arguments& arguments() { return arguments_; }
 
-  /// Memory on which work may be under way in a stream.
+  /// Memory that pending work in a stream may use.
   struct Busy {
     void* data;
     void* stream;
   };
   const std::vector<Busy>& busy() const { return busy_; }
-  /// Takes in what work may be under way on a workspace, which is no tensor.
+  /// Notes pending work on a workspace, which is not a tensor.
   void use(nb::handle workspace);
   nb::dict addresses()
-      const;  ///< where each bound tensor lies, so that a test can prove that nothing was copied
+      const;  ///< the address of each bound tensor, so that a test can prove that nothing was copied
 
  private:
   void bind(regard_role role, nb::handle array);
@@ -49,7 +49,7 @@ class Binding {
   Place place_;
   regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
   std::vector<nb::ndarray<nb::ro>> owners_;
-  std::vector<nb::object> made_;  // of lists, and of tensors that have to be resolved
+  std::vector<nb::object> made_;  // from lists, and from tensors that have to be resolved
   std::vector<Numbers> narrowed_;
   std::vector<Busy> busy_;
 };

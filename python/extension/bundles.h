@@ -1,9 +1,9 @@
-// Bundles that installed packages carry.
+// Bundles shipped in installed packages.
 #pragma once
 
 namespace regard::python {
 
-/// Adds them at the first call; who makes a plan or tells what is here calls it before.
+/// Adds them on the first call. Code that makes a plan or lists kernels calls it first.
 void find_bundles();
 
 }  // namespace regard::python

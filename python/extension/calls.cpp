@@ -48,7 +48,7 @@ nb::object Calls::run(const Known& known, const Given& given) {
       result = torch_memory_like(output.like, known.zeros);
       const std::optional<ArrayView> view = view_of_torch(result, Source::call);
       if (!view)
-        return nb::none();  // not what PyTorch gives otherwise: a mode that makes other tensors is on
+        return nb::none();  // PyTorch would allocate something else: a mode that makes other tensors is on
       binding.bind(output.role, *view);
     }
     PyTuple_SET_ITEM(results.ptr(), place++, nb::object(result).release().ptr());

@@ -1,5 +1,5 @@
-// Calls with PyTorch's tensors that are like earlier ones (given.h): run without writing the problem's text
-// again.
+// Calls with PyTorch tensors that match an earlier call (given.h): they run without rendering the problem
+// text again.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,14 +17,14 @@ namespace regard::python {
 
 class Calls {
  public:
-  /// Makes a call that is like one remembered: outputs that are not given are made. None where there is none,
-  /// and for whatever is unusual (other arrays, tensors that require a gradient, unless the call is
-  /// recorded).
+  /// Makes a call that matches a remembered one, and allocates outputs that are not given. Returns None if
+  /// there is no match, and for anything unusual (other arrays, tensors that require a gradient unless the
+  /// call is recorded).
   nb::object again(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
                    const nb::dict& outputs, bool recorded) const;
 
-  /// `described`: the outputs in the order of the results, each by name, shape, and dtype, None: that of Q;
-  /// `zeros`: those that are made start as zeros.
+  /// `described`: the outputs in the order of the results, each as name, shape and dtype (None: that of Q);
+  /// `zeros`: outputs allocated here start as zeros.
   void remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
                 const nb::dict& outputs, nb::object plan, const nb::list& described, bool zeros);
 
@@ -40,7 +40,7 @@ class Calls {
   };
   static nb::object run(const Known& known, const Given& given);
 
-  // Shared with calls that run, as another thread may forget it meanwhile.
+  // Shared with running calls, as another thread may drop it from the cache meanwhile.
   std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
 };
 

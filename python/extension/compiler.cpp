@@ -7,9 +7,9 @@ namespace regard::python {
 
 nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
   static PyObject* const dynamo = PyUnicode_InternFromString("torch._dynamo");
-  static PyObject* disabled = nullptr;  // the function as the compiler's module wraps it, for ever
+  static PyObject* disabled = nullptr;  // the function as wrapped by the compiler's module; never freed
   if (disabled == nullptr) {
-    // Another thread may be importing it: what it does not have yet is asked for at the next call.
+    // Another thread may be importing it: whatever is missing now is looked up again at the next call.
     PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo);
     if (module != nullptr && has(module, "disable"))
       disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();

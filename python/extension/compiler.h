@@ -1,6 +1,6 @@
-// What PyTorch's compiler (torch.compile) must not look into: it would trace through the package's Python,
-// and into methods of the extension that it does not know. A call is a graph break instead, and runs as it
-// does without.
+// Hides calls from PyTorch's compiler (torch.compile), which would trace through the package's Python and
+// into methods of the extension that it does not know. A call becomes a graph break instead, and runs as in
+// eager mode.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,12 +9,12 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
-/// Calls a function that the compiler leaves alone, with all that it calls. There is one such function.
+/// Calls a function that the compiler does not trace, nor anything that it calls. There is one such function.
 nb::object call_eagerly(nb::handle function, const nb::args& arguments);
 
-/// Of methods in C the compiler knows some types, and calls those of nanobind without their object. As an
-/// `instancemethod`, which is called alike, it knows them. For when the first object is made: stubs are
-/// written from the methods of nanobind.
+/// The compiler recognises only some types of C methods, and calls nanobind's without their object. It
+/// recognises an `instancemethod`, which is called in the same way. To be used when the first object is made,
+/// not earlier: stubs are generated from nanobind's own methods.
 void show_methods(nb::handle type, std::initializer_list<const char*> names);
 
 }  // namespace regard::python

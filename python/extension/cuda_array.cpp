@@ -27,7 +27,7 @@ class Interface {
     raise(REGARD_INVALID, std::string(name_) + "'s " + attribute + " " + what);
   }
 
-  /// None where there is none.
+  /// None if the entry is missing.
   nb::handle entry(const char* key) const {
     PyObject* const found = PyDict_GetItemString(entries_.ptr(), key);
     return found != nullptr ? nb::handle(found) : nb::handle(Py_None);
@@ -54,7 +54,7 @@ class Interface {
   nb::object entries_;
 };
 
-/// NumPy's words for types: byte order, kind, bytes.
+/// NumPy's type strings: byte order, kind, bytes.
 nb::dlpack::dtype type_of_text(const Interface& interface) {
   const nb::handle entry = interface.entry("typestr");
   const std::string text = text_of(entry, "a typestr");
@@ -97,7 +97,7 @@ void read_shape(const Interface& interface, ArrayView& view) {
     view.shape[static_cast<std::size_t>(i)] = interface.number(PyTuple_GET_ITEM(shape.ptr(), i), "shape");
 }
 
-/// In bytes, or row-major where there are none.
+/// Strides in bytes, row-major if there are none.
 void read_strides(const Interface& interface, ArrayView& view) {
   if (interface.entry("strides").is_none()) {
     std::int64_t step = 1;
@@ -151,7 +151,7 @@ CudaArray cuda_array(nb::handle array, const char* name) {
   const nb::handle data = interface.tuple("data");
   if (PyTuple_GET_SIZE(data.ptr()) != 2) interface.refuse("has no pair 'data' of address and read-only flag");
   found.view.data = reinterpret_cast<void*>(interface.number(PyTuple_GET_ITEM(data.ptr(), 0), "data"));
-  found.view.device = nb::device::cuda::value;  // which one, the library asks the driver
+  found.view.device = nb::device::cuda::value;  // the library asks the driver which one
   found.read_only = nb::cast<bool>(nb::bool_(nb::handle(PyTuple_GET_ITEM(data.ptr(), 1))));
   if (version >= 3) found.stream = stream_of(interface);
   return found;
@@ -160,7 +160,7 @@ CudaArray cuda_array(nb::handle array, const char* name) {
 bool is_same_stream(void* one, void* other) {
   const auto number = [](void* stream) {
     const auto address = reinterpret_cast<std::uintptr_t>(stream);
-    return address == 0 ? std::uintptr_t{1} : address;  // of the legacy default stream
+    return address == 0 ? std::uintptr_t{1} : address;  // the legacy default stream
   };
   return number(one) == number(other);
 }

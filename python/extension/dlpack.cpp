@@ -16,7 +16,7 @@
 namespace regard::python {
 namespace {
 
-/// Raises what the array itself does.
+/// Lets exceptions of the array itself through.
 bool says_gpu(nb::handle array) {
   if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
   if (!has(array, "__dlpack_device__")) return is_cuda_array(array);
@@ -26,7 +26,7 @@ bool says_gpu(nb::handle array) {
   return PyLong_AsLong(device.ptr()) == nb::device::cuda::value;
 }
 
-/// The producer's own reason: "BufferError: ...", without a line's end or a stop.
+/// The producer's own reason: "BufferError: ...", up to the end of its first line, without a full stop.
 std::string reason_of(const nb::python_error& error) {
   std::string reason = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
                        nb::cast<std::string>(nb::str(error.value()));
@@ -35,7 +35,7 @@ std::string reason_of(const nb::python_error& error) {
   return reason;
 }
 
-// nanobind says only that an import failed; the producer's own reason is worth more.
+// nanobind says only that an import failed; the producer's own reason is more useful.
 [[noreturn]] void refuse_array(nb::handle array, const char* name) {
   if (!nb::ndarray_check(array))
     raise_type(
@@ -61,7 +61,7 @@ bool try_import(nb::handle array, Array& result) {
   return nb::try_cast<Array>(array, result, false);
 }
 
-/// What a capsule holds from version 1 of DLPack on.
+/// What a capsule holds from DLPack version 1 on.
 struct Versioned {
   std::uint32_t major, minor;
   void *manager, *deleter;
@@ -69,14 +69,14 @@ struct Versioned {
   nb::dlpack::dltensor tensor;
 };
 
-/// What nanobind reads without a look at it.
+/// Checks what nanobind reads without checking.
 void check_capsule(nb::handle capsule, const char* name) {
   const char* const kind = PyCapsule_GetName(capsule.ptr());
   const std::string_view said = kind != nullptr ? kind : "";
   const auto refuse = [name](const std::string& what) { raise(REGARD_INVALID, name + (" is " + what)); };
   if (said.starts_with("used_dltensor"))
     refuse("a DLPack capsule that was taken before; pass the array, or a new capsule of it");
-  if (!said.starts_with("dltensor")) return;  // of something else, which nanobind refuses
+  if (!said.starts_with("dltensor")) return;  // not DLPack's, which nanobind refuses
   const void* const held = PyCapsule_GetPointer(capsule.ptr(), kind);
   const auto* tensor = static_cast<const nb::dlpack::dltensor*>(held);
   if (said == "dltensor_versioned") {
@@ -90,7 +90,7 @@ void check_capsule(nb::handle capsule, const char* name) {
     refuse("an array of " + std::to_string(tensor->ndim) + " dimensions whose DLPack capsule has no shape");
 }
 
-/// The capsule of an array, or itself where it has none to give and the buffer protocol may do.
+/// The capsule of an array, or the array itself if it has none and the buffer protocol may work.
 nb::object exported(nb::handle array, const char* name, bool written) {
   nb::object source;
   try {
@@ -126,7 +126,7 @@ nb::object exportable(nb::handle array) {
   return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
 }
 
-// Older producers know no versions, and some can only lend a buffer.
+// Older producers have no versions, and some can only lend a buffer.
 nb::object capsule_of(nb::handle array, bool written) {
   if (!has(array, "__dlpack__")) return nb::borrow(array);
   const nb::object give = array.attr("__dlpack__");
@@ -167,7 +167,7 @@ Imported import_array(nb::handle array, const char* name, bool written) {
     view.shape[axis] = static_cast<std::int64_t>(found.shape(axis));
     view.strides[axis] = found.stride(axis);
   }
-  // A null pointer and an offset would look like memory.
+  // A null pointer plus an offset would look like memory.
   if (view.data == reinterpret_cast<void*>(found.byte_offset())) view.data = nullptr;
   return {view, std::move(found)};
 }

@@ -1,4 +1,4 @@
-// Arrays of Python through DLPack, without copies, in both directions.
+// Python arrays through DLPack, without copies, in both directions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,23 +12,23 @@
 
 namespace regard::python {
 
-/// Whether an array says that it lies on a GPU; the name is for the sentence where it does not answer.
+/// Whether an array reports that it is on a GPU; the name is for the message if it does not answer.
 bool on_gpu(nb::handle array, const char* name);
 
-/// An array as DLPack takes it. ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer
-/// protocol of NumPy exports; what lies on a GPU is taken without a wait (stream -1), as the caller's stream
+/// An array in a form that DLPack accepts. NumPy arrays of ml_dtypes have types that neither DLPack nor
+/// NumPy's buffer protocol exports. GPU arrays are taken without a wait (stream -1), as the caller's stream
 /// orders the work.
 nb::object exportable(nb::handle array);
 
-/// Its DLPack capsule, or itself where it has none to give. One with a version tells what is read-only; one
-/// without costs less.
+/// Its DLPack capsule, or the array itself if it has none. A versioned capsule says whether the array is
+/// read-only; an unversioned one is cheaper.
 nb::object capsule_of(nb::handle array, bool written);
 
 struct Imported {
   ArrayView view;
   nb::ndarray<nb::ro> owner;  ///< keeps the memory alive
 };
-/// What cannot be taken, or not be written to where it has to be, is refused by its name.
+/// Raises an error with the array's name if it cannot be taken, or cannot be written to but has to be.
 Imported import_array(nb::handle array, const char* name, bool written);
 [[noreturn]] void refuse_to_write(const char* name);
 

@@ -1,4 +1,4 @@
-// The types of elements: as the C ABI, as DLPack and as problem text names them.
+// Element types, as named by the C ABI, by DLPack and by problem text.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,13 +12,13 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
-/// The word of a dtype in problem text and messages, and back.
+/// The word for a dtype in problem text and messages, and the reverse.
 const char* dtype_word(regard_dtype dtype);
 regard_dtype dtype_from_word(std::string_view word);
 
 nb::dlpack::dtype dlpack_type(regard_dtype dtype);
 
-/// What the elements of this array are where the problem takes `wanted`; what has no counterpart is refused.
+/// The element type of this array where the problem takes `wanted`; types without a counterpart are refused.
 regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype wanted, regard_role role);
 
 }  // namespace regard::python

@@ -1,6 +1,6 @@
-// Daemon threads of an interpreter that is finalizing. Before 3.14 Python ends a thread that acquires the
-// global interpreter lock then, by pthread_exit, whose unwinding ends the process when it meets a destructor
-// or a handler of C++. Here such a thread hangs instead, as in Python 3.14 and later.
+// Daemon threads while the interpreter is finalizing. Before 3.14, Python ends a thread that then acquires
+// the global interpreter lock, by pthread_exit, whose unwinding terminates the process when it meets a C++
+// destructor or handler. Here such a thread hangs instead, as in Python 3.14 and later.
 #pragma once
 
 #include <Python.h>
@@ -23,8 +23,8 @@ inline bool is_finalizing() {
   while (true) pause();
 }
 
-/// Returns what `call` returns, which runs Python code or waits for the lock; a thread that Python ends in it
-/// hangs.
+/// Returns the result of `call`, which runs Python code or waits for the lock; if Python ends the thread in
+/// it, the thread hangs.
 template <class Call>
 decltype(auto) hang_if_finalizing(const Call& call) {
   try {
@@ -35,8 +35,8 @@ decltype(auto) hang_if_finalizing(const Call& call) {
   }
 }
 
-/// For nanobind, which hands it each exception that leaves a function of this module: null stands for the
-/// unwinding by pthread_exit, which is no exception of C++.
+/// For nanobind, which passes in each exception that leaves a function of this module: null stands for the
+/// unwinding of pthread_exit, which is not a C++ exception.
 inline void hang_at_thread_exit(const std::exception_ptr& error, void*) {
   if (!error && is_finalizing()) hang_thread();
   std::rethrow_exception(error);

@@ -12,7 +12,7 @@ void append(std::string& key, const Number& number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-/// A value that its type and its digits or letters describe; false for any other.
+/// A value that is fully described by its type and its digits or letters; false for any other.
 bool append_value(std::string& key, nb::handle value) {
   PyObject* const object = value.ptr();
   if (object == Py_None || object == Py_True || object == Py_False) {
@@ -95,13 +95,13 @@ bool Given::read(std::string_view name, nb::handle value, Source source) {
     stream = value.ptr();
     return true;
   }
-  if (name == "seed" && read_number(value, seed)) return true;  // or else a tensor of seed and offset
+  if (name == "seed" && read_number(value, seed)) return true;  // otherwise a tensor of seed and offset
   if (name == "offset") return read_number(value, offset);
   append(key, name.size());
   key.append(name);
   const std::optional<ArrayView> view = view_of_torch(value, source);
   const regard_role role = role_from_name(name);
-  // A tensor may be asked for by True; a list of numbers stands for an array.
+  // True may request an output tensor; a list of numbers stands for an array.
   if (!view)
     return (role == REGARD_ROLE_COUNT || PyTuple_Check(value.ptr()) == 0) && append_value(key, value);
   if (role == REGARD_ROLE_COUNT || !is_usual(*view)) return false;

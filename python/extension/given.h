@@ -1,4 +1,4 @@
-// What a caller gives to a call with PyTorch's tensors, and what makes two such calls alike.
+// The arguments of a call with PyTorch tensors, and the key by which two such calls match.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,14 +13,14 @@
 
 namespace regard::python {
 
-/// A call as it was asked for: the arrays that it needs, what is optional, and the outputs that are wanted.
+/// A call as it was requested: the required arrays, the optional arguments, and the requested outputs.
 struct Asked {
   const std::string& pass;
   const nb::dict &inputs, &options, &outputs;
   Source source = Source::caller;
 };
 
-/// The same, read. The views live as long as the arrays.
+/// The same, parsed. The views are valid as long as the arrays are.
 struct Given {
   struct Array {
     regard_role role;
@@ -28,13 +28,13 @@ struct Given {
     ArrayView view;
   };
 
-  /// Of all but addresses, strides, and where and with which random numbers the call runs.
+  /// Covers everything but addresses, strides, and where and with which random numbers the call runs.
   std::string key;
-  std::vector<Array> arrays;  // Q is one of them
+  std::vector<Array> arrays;  // including Q
   nb::handle stream = Py_None;
   std::uint64_t seed = 0, offset = 0;
 
-  /// Nothing for whatever is unusual: other arrays, values that no digits or letters describe.
+  /// Nothing for anything unusual: other arrays, or values that no digits or letters describe.
   static std::optional<Given> read(const Asked& asked);
 
   const Array* find(regard_role role) const;

@@ -20,14 +20,14 @@ constinit std::atomic<bool> interrupt_noted{false};
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds between_looks{50};  // each takes the global interpreter lock
+constexpr std::chrono::milliseconds between_looks{50};  // each poll takes the global interpreter lock
 
 /// Python handles signals in its main thread.
 bool is_main_thread() {
   return syscall(SYS_gettid) == getpid();
 }
 
-/// Takes the note that Python's handler made, if a call of this extension is there to do what it stands for.
+/// Takes the pending flag that Python's handler set, if a call of this extension is there to act on it.
 int interrupted() {
   PyThreadState* const state = Unlocked::state();
   if (state == nullptr || !is_main_thread()) return 0;
@@ -48,7 +48,7 @@ void end_compiles_on_interrupt() {
   regard_interrupt_if(interrupted);
 }
 
-// Not by PyErr_SetInterrupt, which would wake who waits for signals (signal.set_wakeup_fd) once more.
+// Not by PyErr_SetInterrupt, which would wake waiters for signals (signal.set_wakeup_fd) once more.
 bool handle_interrupt() {
   if (!is_main_thread()) return false;
   interrupt_noted = false;

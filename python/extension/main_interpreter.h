@@ -1,4 +1,4 @@
-// nanobind and this module have one state for the process: a second interpreter would take the first one's
+// nanobind and this module have one state per process: a second interpreter would get the first one's
 // objects.
 #pragma once
 
@@ -17,7 +17,7 @@ inline int refuse_other_interpreters(PyObject*) {
   return -1;
 }
 
-/// The definition of a module that is refused before anything of it is executed.
+/// The definition of a module that is refused before any of it is executed.
 inline PyObject* of_main_interpreter(PyObject* definition) {
   static PyModuleDef_Slot slots[8] = {{Py_mod_exec, reinterpret_cast<void*>(refuse_other_interpreters)}};
   if (definition == nullptr) return nullptr;

@@ -1,4 +1,4 @@
-// The module regard._core: the C ABI with Python's manners. What a caller sees is python/regard/*.py.
+// The module regard._core: the C ABI with a Python interface. Users see python/regard/*.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -31,7 +31,7 @@ using namespace regard::python;
 
 namespace {
 
-/// Compilers come as Python packages too; the library cannot ask where those are.
+// Compilers are also installed as Python packages; the library cannot ask where those are.
 void tell_package_folders() {
   std::vector<std::string> folders;
   for (const nb::handle entry : nb::module_::import_("sys").attr("path")) {
@@ -48,7 +48,7 @@ void tell_package_folders() {
 NB_MODULE(_core_of_main, module) {
   module.doc() = "Binding of Regard's C ABI. Use the package regard.";
   nb::register_exception_translator(hang_at_thread_exit);
-  nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
+  nb::set_leak_warnings(false);  // plans that live until the interpreter ends are not leaks
   declare_problem(module);
   declare_plan(module);
   declare_calls(module);
@@ -64,21 +64,21 @@ NB_MODULE(_core_of_main, module) {
   module.def(
       "printable", [](const std::string& sentence) { return regard::printable(sentence); },
       nb::arg("sentence"), nb::sig("def printable(sentence: str) -> str"),
-      "With escapes in place of what a terminal does not show.");
+      "The sentence with escapes for characters that a terminal does not show.");
   module.def(
       "on_gpu", [](const std::string& name, nb::handle array) { return on_gpu(array, name.c_str()); },
       nb::arg("name"), nb::arg("array").none(), nb::sig("def on_gpu(name: str, array: object) -> bool"),
-      "Whether an array lies on a GPU; the name is for messages.");
+      "Whether an array is on a GPU; the name is for messages.");
   module.def(
       "check_readable",
       [](const std::string& name, nb::handle value) { check_readable(value, name.c_str()); }, nb::arg("name"),
       nb::arg("value").none(), nb::sig("def check_readable(name: str, value: object) -> None"),
-      "Refuses a tensor of PyTorch whose elements cannot be read.");
+      "Refuses a PyTorch tensor whose elements cannot be read.");
   module.def(
       "eagerly", &call_eagerly, nb::arg("function"), nb::arg("arguments"),
       nb::sig("def eagerly(function: collections.abc.Callable[..., typing.Any], *arguments: object) -> "
               "typing.Any"),
-      "Calls a function that torch.compile leaves alone.");
+      "Calls a function that torch.compile does not trace.");
   module.def(
       "roles",
       [] {

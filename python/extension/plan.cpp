@@ -49,8 +49,8 @@ void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::han
   if (!q.is_valid()) q = Py_None;
   if (gpu_) binding.use(workspace);
   if (binding.busy().empty()) return launch(binding.arguments(), workspace, stream, q);
-  // In the stream of the arrays nothing is waited for. In another one the host waits before and after, as
-  // work that their owner puts into theirs has to come after this.
+  // In the arrays' own stream no wait is needed. In another one the host waits before and after, as
+  // work that the owner of the arrays puts into theirs has to come after this.
   const Binding::Busy& array = binding.busy().front();
   void* const queue = stream.is_none() && !is_torch(q) ? array.stream : stream_of(stream, q);
   const bool waited = wait_for_others(binding.busy(), queue);
@@ -61,7 +61,7 @@ void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::han
 void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream,
                   nb::handle q) const {
   regard_status status;
-  do {  // with a workspace of its own each time, as what Ctrl-C does may run plans too
+  do {  // a separate workspace each time, as the Ctrl-C handler may run plans too
     const Workspace memory(workspace, handle_, gpu_, q);
     if (!gpu_ && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
     void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
@@ -109,17 +109,17 @@ void declare_plan(nb::module_& module) {
           nb::arg("workspace") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("tensors"),
           nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
                   "stream: object = None, **tensors: object) -> None"),
-          R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
+          R"(Runs the plan on existing arrays: plan.run(q=q, k=k, v=v, o=o).
 
 The keywords are the names in plan.problem.tensors, inputs and outputs; axes are in the order of the
-problem's layout. Nothing is copied: any strides but negative ones, as long as the last dimension is
-contiguous. What is written shares memory with no other array of the call.
+problem's layout. Nothing is copied: any strides but negative ones work, as long as the last dimension is
+contiguous. Outputs must not share memory with any other array of the call.
 seed is an integer or a uint64 array [2] of seed and offset. The global interpreter lock is released while
 kernels run. Without a workspace the thread's own is used (kept between calls up to 256 MiB).
 
-On a GPU target all arrays lie on one GPU, and the work is put into a stream: an address, an object that has
-cuda_stream, or, by default, PyTorch's current stream for its tensors, the stream that __cuda_array_interface__
-names, and CUDA's default stream for others.
+On a GPU target all arrays must be on one GPU, and the work is put into a stream: an address, an object that
+has cuda_stream or, by default, PyTorch's current stream for its tensors, the stream that
+__cuda_array_interface__ names, or CUDA's default stream for other arrays.
 
 Raises InvalidError (a ValueError) with one sentence for an array that does not fit the problem.)")
       .def(
@@ -131,7 +131,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
                 self.type(), nb::make_tuple(plan.problem(), options.target, options.family, options.threads));
           },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[object, ...]]"))
-      // Answered here, as arrays would answer for each of their elements.
+      // Answered here, as arrays would compare with each of their elements.
       .def(
           "__eq__", [](nb::handle self, nb::handle other) { return self.is(other); }, nb::arg("other").none(),
           nb::sig("def __eq__(self, other: object, /) -> bool"))

@@ -36,10 +36,10 @@ class Plan {
   nb::str json() const;
   const char* target() const { return regard_plan_target(handle_); }
   void prepare();
-  /// `workspace` None: memory that this thread keeps for its next call, or, on a GPU, of the array library.
+  /// `workspace` None: memory that this thread keeps for its next call or, on a GPU, of the array library.
   void run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
            const nb::kwargs& tensors) const;
-  /// The same with what is bound already; `q` tells the array library.
+  /// The same with tensors that are already bound; `q` identifies the array library.
   void launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream, nb::handle q) const;
   bool on_gpu() const { return gpu_; }
 

@@ -146,10 +146,9 @@ Problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal")
 Problem("fwd", dtype="bf16", b=2, h=16, s=1024, d=128, mask="causal", lse=True)
 
 The words are those of problem text (docs/problem.md); keywords add words to the text. Problems are
-immutable, hashable and equal when they ask for the same thing, however they were written.
+immutable and hashable, and compare equal when they request the same thing, however they were written.
 
-Raises InvalidError (a ValueError) with one sentence for an unknown word, a bad number or sizes that make
-no sense.)")
+Raises InvalidError (a ValueError) with one sentence for an unknown word, a bad number or invalid sizes.)")
       .def(
           "__init__",
           [](Problem* self, nb::handle text, const nb::kwargs& words) {
@@ -172,7 +171,7 @@ no sense.)")
       .def_prop_ro("flops", &Problem::flops,
                    "Floating-point operations; with a mask only visible pairs count.")
       .def_prop_ro("tensors", &Problem::tensors, nb::sig("def tensors(self) -> dict[str, TensorSpec]"),
-                   "The tensors that the problem takes and gives, by name.")
+                   "The tensors that the problem takes and returns, by name.")
       .def("__str__", &Problem::text)
       .def("__repr__", [](const Problem& problem) { return "regard.Problem('" + problem.text() + "')"; })
       .def("__hash__", [](const Problem& problem) { return nb::hash(nb::str(problem.text().c_str())); })

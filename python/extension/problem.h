@@ -16,7 +16,7 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
-/// What a problem expects of one tensor, axes in the order that the problem's layout names.
+/// What a problem expects of one tensor; axes are in the order that the problem's layout names.
 struct TensorSpec {
   std::string name;
   std::string use;  // "input", "output" or "optional"
@@ -26,10 +26,10 @@ struct TensorSpec {
 
 class Problem {
  public:
-  explicit Problem(regard_problem* handle);  ///< takes the handle over
+  explicit Problem(regard_problem* handle);  ///< takes ownership of the handle
   Problem(const Problem&) = delete;
 
-  /// Problem text with more words after it: True adds the bare word, None and False nothing.
+  /// Problem text with more words appended: True adds the bare word, None and False add nothing.
   static regard_problem* parse(std::string text, const nb::dict& words);
 
   const regard_problem* handle() const { return handle_.get(); }

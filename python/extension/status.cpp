@@ -6,12 +6,12 @@
 namespace regard::python {
 namespace {
 
-// As a format: a path in the sentence need not be UTF-8, which PyErr_SetString insists on.
+// Uses a format: a path in the sentence need not be UTF-8, which PyErr_SetString requires.
 void set_error(PyObject* type, const std::string& sentence) {
   PyErr_Format(type, "%s", sentence.c_str());
 }
 
-/// The words of callers do nothing to a terminal; what a compiler said keeps its lines.
+/// Escapes control characters that callers passed in, for terminals; compiler output keeps its lines.
 std::string shown(regard_status status, const std::string& sentence) {
   return printable(sentence, status == REGARD_NO_KERNEL ? Newlines::kept : Newlines::escaped);
 }
@@ -30,7 +30,7 @@ void raise(regard_status status, const std::string& sentence) {
 
 namespace {
 
-/// What the frames of an exception hold would live as long as it does. PyTorch's `str` holds a guard there
+/// Objects that an exception's frames hold would live as long as it does. PyTorch's `str` holds a guard there
 /// that switches its transforms off.
 void clear_frames(const nb::python_error& error) {
   if (!error.traceback().is_valid()) return;
@@ -55,7 +55,7 @@ void raise_type(const std::string& sentence) {
 }
 
 bool ended_at_interrupt(regard_status status) {
-  const std::string sentence = regard_status_message();  // the handler may make calls that fail
+  const std::string sentence = regard_status_message();  // copied, as the handler may make calls that fail
   const bool handled = handle_interrupt();
   if (handled && status == REGARD_INTERRUPTED) return false;
   if (status != REGARD_OK) raise(status, sentence);

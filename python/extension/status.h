@@ -1,5 +1,4 @@
-// A failed call of the C ABI becomes the Python exception of its status; the message is the sentence as it
-// is.
+// A failed call of the C ABI becomes the Python exception of its status, with the status message unchanged.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,27 +16,27 @@ namespace nb = nanobind;
 
 /// Raises the class that regard.errors.BY_STATUS names for `status`.
 [[noreturn]] void raise(regard_status status, const std::string& sentence);
-/// The same with an exception of Python as its cause.
+/// The same with a Python exception as its cause.
 [[noreturn]] void raise_from(nb::python_error& cause, regard_status status, const std::string& sentence);
-/// A plain TypeError, for what is not even the right kind of object.
+/// A plain TypeError, for arguments that are not even the right kind of object.
 [[noreturn]] void raise_type(const std::string& sentence);
 
 inline void check(regard_status status) {
   if (status != REGARD_OK) raise(status, regard_status_message());
 }
 
-/// Handles Ctrl-C that came during a call with this status; false: it ended the call, which is to be made
-/// anew. Raises what the handler raises, or else what the call failed with.
+/// Handles Ctrl-C that came during a call with this status; false: it ended the call, which has to be made
+/// again. Raises what the handler raises, or otherwise the call's own error.
 bool ended_at_interrupt(regard_status status);
 
-/// Whether a call with this status has ended, rather than to be made anew; raises what it failed with.
+/// Whether a call with this status is done and need not be made again; raises its error.
 inline bool ended(regard_status status) {
   if (interrupt_noted.load(std::memory_order_relaxed)) return ended_at_interrupt(status);
   check(status);
   return true;
 }
 
-/// Makes a call of the C ABI; other threads run meanwhile, and Ctrl-C ends it where it compiles.
+/// Makes a call of the C ABI without the interpreter lock; Ctrl-C cancels it if it is compiling.
 template <class Call>
 void unlocked(const Call& call) {
   regard_status status;
@@ -50,7 +49,7 @@ void unlocked(const Call& call) {
 struct FreeString {
   void operator()(char* text) const { regard_string_free(text); }
 };
-/// A string that the C ABI handed out.
+/// Takes over a string that the C ABI returned.
 using Text = std::unique_ptr<char, FreeString>;
 
 inline nb::str take_string(char* given) {
@@ -58,7 +57,7 @@ inline nb::str take_string(char* given) {
   return nb::str(text ? text.get() : "");
 }
 
-/// The text that a call gives which is made like `unlocked`.
+/// The text returned by a call that is made like `unlocked`.
 template <class Call>
 nb::str text_from(const Call& call) {
   Text text;

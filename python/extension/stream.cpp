@@ -21,7 +21,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
       if (const std::optional<void*> current = torch_stream(view->device_number)) return *current;
     }
     const nb::object torch = nb::module_::import_("torch"), device = q.attr("device");
-    // torch.cuda.current_stream makes an object of its number, for ten times the time.
+    // torch.cuda.current_stream makes an object of its number, which takes ten times as long.
     if (has(torch.attr("_C"), "_cuda_getCurrentRawStream"))
       given = torch.attr("_C").attr("_cuda_getCurrentRawStream")(device.attr("index"));
     else

@@ -13,18 +13,18 @@ namespace {
 
 using nb::dlpack::dtype_code;
 
-/// What a class of tensors gives away in C: the start of DLPack's struct DLPackExchangeAPI.
+/// The C functions that a tensor class exposes: the start of DLPack's struct DLPackExchangeAPI.
 struct Exchange {
   std::uint32_t major, minor;
   const Exchange* older;
-  // Not used: a new tensor, a managed DLPack tensor of a PyTorch one, and the way back.
+  // Not used: a new tensor, a PyTorch tensor as a managed DLPack tensor, and the reverse.
   void *allocate, *to_dlpack, *from_dlpack;
-  /// A view that lives as long as the array; 0, or an error of Python.
+  /// A view that is valid as long as the array; 0, or a Python error is set.
   int (*view)(void* array, nb::dlpack::dltensor* view);
   int (*current_stream)(std::int32_t device, std::int32_t number, void** stream);
 };
 
-/// nullptr where this version of PyTorch has none, or none of this major version.
+/// nullptr if this version of PyTorch has none, or none of this major version.
 const Exchange* exchange_of(nb::handle tensor_class) {
   constexpr std::uint32_t known_major = 1;
   const nb::object capsule = nb::getattr(tensor_class, "__dlpack_c_exchange_api__", nb::none());
@@ -35,16 +35,16 @@ const Exchange* exchange_of(nb::handle tensor_class) {
   return found != nullptr && found->view != nullptr && found->current_stream != nullptr ? found : nullptr;
 }
 
-/// Of torch, made at the first tensor and never given back: modules stay to the end.
+/// Attributes of torch, made at the first tensor and never freed: modules live to the end.
 struct Torch {
   PyObject* tensor;          // the class
-  bool cuda;                 // and not AMD's build
+  bool cuda;                 // available, and not an AMD build
   const Exchange* exchange;  // or nullptr
   PyObject* strided;         // the layout
   PyObject *empty_like, *zeros_like;
   PyObject* uint8;
   PyObject* forward_gradients;  // the module
-  // Functions, nullptr where this version has none.
+  // Functions, nullptr if this version does not have them.
   PyObject *tracing_state, *function_mode_enabled, *count_of_dispatch_modes;
   // Interned names.
   PyObject *current_level, *data_ptr, *dtype, *element_size, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout,
@@ -88,7 +88,7 @@ struct Torch {
         untyped_storage(PyUnicode_InternFromString("untyped_storage")) {}
 };
 
-/// nullptr as long as it has not been imported.
+/// nullptr as long as torch has not been imported.
 const Torch* loaded_torch() {
   static const Torch* torch = nullptr;
   if (torch != nullptr) return torch;
@@ -97,8 +97,8 @@ const Torch* loaded_torch() {
   return torch;
 }
 
-/// nullptr for an array of another class. Of AMD's build too is_cuda is true; there DLPack tells the two
-/// apart.
+/// nullptr for an array of another class. is_cuda is also true in AMD builds; there DLPack distinguishes the
+/// two.
 const Torch* torch_of(nb::handle array) {
   PyTypeObject* const type = Py_TYPE(array.ptr());
   if (std::string_view(type->tp_name) != "Tensor") return nullptr;
@@ -126,7 +126,7 @@ constexpr Type types[] = {
     {"torch.bool", dtype_code::Bool, 8},
 };
 
-/// By the object, as its name costs more than all else; there is one object per type.
+/// Compared by object, as its name is by far the slowest to get; there is one object per type.
 std::optional<nb::dlpack::dtype> type_of(nb::handle dtype) {
   static std::vector<std::pair<PyObject*, nb::dlpack::dtype>>& known =
       *new std::vector<std::pair<PyObject*, nb::dlpack::dtype>>;
@@ -142,7 +142,7 @@ std::optional<nb::dlpack::dtype> type_of(nb::handle dtype) {
   return {};
 }
 
-/// Not valid where the tensor has no answer; Python's error is set then.
+/// Invalid if the tensor has no answer; Python's error is set then.
 nb::object answer(PyObject* given) {
   if (given == nullptr) pass_on_error();
   return nb::steal(given);
@@ -160,13 +160,13 @@ bool says(nb::handle array, PyObject* name) {
   return called(array, name).ptr() == Py_True;
 }
 
-/// What a method gives; less than 0 where it fails.
+/// The number that a method returns; less than 0 if it fails.
 std::int64_t number(nb::handle object, PyObject* name) {
   const nb::object given = called(object, name);
   return given.is_valid() ? PyLong_AsLongLong(given.ptr()) : -1;
 }
 
-/// The integers of a tuple; nothing where it has others.
+/// The integers of a tuple; nothing if it has other elements.
 std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
   if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr())) return {};
   std::vector<std::int64_t> result;
@@ -188,7 +188,7 @@ std::int64_t reach(const ArrayView& view, std::int64_t offset) {
   return elements * (view.type.bits / 8);
 }
 
-/// A storage may have been freed or shrunk under the tensors that lie in it.
+/// A storage may have been freed or shrunk while tensors still refer to it.
 bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
   if (is_empty(view)) return true;
   if (is_nowhere(view.data)) return false;
@@ -198,8 +198,8 @@ bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
   return bytes < 0 || offset < 0 || reach(view, offset) <= bytes;
 }
 
-/// The same of a tensor of any rank. What has no such numbers (sparse, not initialised yet, of sizes that are
-/// symbols) says so when it is read.
+/// The same for a tensor of any rank. Tensors without such numbers (sparse, not yet initialised, with
+/// symbolic sizes) raise their own error when they are read.
 bool has_memory(nb::handle tensor, const Torch& torch) {
   const auto sizes = numbers(attribute(tensor, torch.shape));
   if (!sizes || std::ranges::find(*sizes, 0) != sizes->end()) return true;
@@ -243,7 +243,7 @@ bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
   return true;
 }
 
-/// What is wrong here, DLPack says: both give false.
+/// Errors here give false, as unusual tensors do: DLPack then reports them.
 bool view_by_exchange(nb::handle array, const Exchange& exchange, ArrayView& view) {
   nb::dlpack::dltensor found;
   if (exchange.view(array.ptr(), &found) != 0 || found.ndim > 4) return false;
@@ -306,19 +306,19 @@ bool is_empty(const ArrayView& view) {
 }
 
 bool is_nowhere(const void* data) {
-  constexpr std::uintptr_t first_page = 4096;  // which no system gives away
+  constexpr std::uintptr_t first_page = 4096;  // which no system maps
   return reinterpret_cast<std::uintptr_t>(data) < first_page;
 }
 
 bool has_memory_torch(nb::handle tensor) {
   const bool has = has_memory(tensor, *loaded_torch());
-  forget_error();  // of what a subclass does not do
+  forget_error();  // of a subclass that does not support this
   return has;
 }
 
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {
   const Flaw flaw = flaw_of(array, view, *loaded_torch());
-  forget_error();  // of what a subclass does not do
+  forget_error();  // of a subclass that does not support this
   return flaw;
 }
 
@@ -337,7 +337,7 @@ std::optional<ArrayView> view_of_torch(nb::handle array, Source source) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
   std::optional<ArrayView> found = view(array, *torch, source);
-  // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
+  // If it cannot (tensors under torch.func transforms have no memory, say), DLPack refuses it by name.
   if (PyErr_Occurred() != nullptr) {
     forget_error();
     return {};
@@ -398,8 +398,8 @@ bool torch_is_tracing() {
     return given;
   };
   if (!answer(torch->tracing_state, Py_None).is_none()) return true;
-  // Which modes are on costs more to ask than whether any is. Before dispatch the tracer's is a function
-  // mode.
+  // Asking which modes are on costs more than asking whether any is. Before dispatch, the tracer's mode is a
+  // function mode.
   if (answer(torch->function_mode_enabled, Py_False).ptr() == Py_False &&
       PyObject_IsTrue(answer(torch->count_of_dispatch_modes, Py_False).ptr()) == 0)
     return false;

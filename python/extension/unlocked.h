@@ -7,7 +7,7 @@
 
 namespace regard::python {
 
-/// As nanobind's gil_scoped_release, but a thread that comes back when the interpreter is finalizing hangs
+/// Like nanobind's gil_scoped_release, but a thread that returns while the interpreter is finalizing hangs
 /// here.
 class Unlocked {
  public:
@@ -17,14 +17,14 @@ class Unlocked {
   ~Unlocked() {
     PyThread_tss_set(&of_thread, outer_);
     if (is_finalizing()) hang_thread();
-    hang_if_finalizing([this] { PyEval_RestoreThread(state_); });  // that may begin while it waits
+    hang_if_finalizing([this] { PyEval_RestoreThread(state_); });  // which may begin while it waits
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
-  /// To be called before the first is made; false: there is no key for what each thread keeps.
+  /// To be called before the first is made; false: no key is available for thread-local data.
   static bool begin() { return PyThread_tss_create(&of_thread) == 0; }
-  /// With what this thread can take the lock again; null: it has not released it here.
+  /// The state with which this thread can take the lock again; null: it has not released it here.
   static PyThreadState* state() { return static_cast<PyThreadState*>(PyThread_tss_get(&of_thread)); }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 template <class Number>
 Number whole_of(nb::handle value, const char* name, const char* range) {
   check_readable(value, name);
-  // To Python True is 1, but here it is a slip.
+  // To Python True is 1, but here it is a mistake.
   const nb::object whole =
       PyBool_Check(value.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(value.ptr()));
   if (!whole.is_valid()) {

@@ -1,5 +1,5 @@
-// Arguments that are text or whole numbers. What is neither is told in a sentence of ours, which the
-// binding's own is not.
+// Arguments that are text or integers. Anything else is reported in a sentence of ours, unlike the binding's
+// own.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,16 +12,16 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
-/// Every text that goes to the C ABI, which would end it at a NUL: one that has any is refused.
+/// Every text that goes to the C ABI, which would end it at a NUL: text that contains one is refused.
 std::string text_of(nb::handle value, const char* name);
-/// None: none.
+/// None gives none.
 std::optional<std::string> optional_text_of(nb::handle value, const char* name);
 
 std::uint64_t unsigned_of(nb::handle value, const char* name);
 int int_of(nb::handle value, const char* name);
 
-/// Objects of this type answer == themselves also where a NumPy array is on the left, which would compare
-/// each of its elements.
+/// Objects of this type answer == themselves even if a NumPy array is on the left, which would compare each
+/// of its elements.
 void answers_arrays(nb::handle type);
 
 /// "of type list", for sentences.

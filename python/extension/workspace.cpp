@@ -19,7 +19,7 @@ Memory allocate(std::int64_t bytes) {
   return memory;
 }
 
-/// Its memory as a capsule; none where it does not give it away.
+/// Its memory as a capsule; none if it does not export any.
 nb::object lent(nb::handle array, bool gpu) {
   try {
     return gpu ? exportable(array) : capsule_of(array, true);
@@ -106,8 +106,8 @@ void Workspace::used_in(void* stream, nb::handle q) const {
       cuda.attr("ExternalStream")(reinterpret_cast<std::uintptr_t>(stream), q.attr("device")));
 }
 
-// PyTorch's allocator takes work for that of its current stream (used_in tells it else); memory from
-// elsewhere is given back when the work is done.
+// PyTorch's allocator assumes that its current stream uses the memory (used_in tells it otherwise); memory
+// from elsewhere is freed when the work is done.
 void Workspace::use_own_gpu(const char* target, nb::handle q) {
   if (!is_torch(q)) {
     check(regard_memory_allocate(target, bytes_, &on_gpu_));

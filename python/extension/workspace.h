@@ -19,8 +19,8 @@ struct Free {
 };
 using Memory = std::unique_ptr<void, Free>;
 
-/// The caller's array; else memory that this thread keeps for its next call, or, on a GPU, of the library
-/// that the array `q` is from.
+/// The caller's array, or else memory that this thread keeps for its next call or, on a GPU, memory of the
+/// library that the array `q` is from.
 class Workspace {
  public:
   Workspace(nb::handle given, const regard_plan*, bool gpu, nb::handle q);
@@ -28,7 +28,7 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  /// Of a run in another stream than PyTorch's current one: the memory is not given away before that is done.
+  /// For a run in a stream other than PyTorch's current one: the memory is not reused before it is done.
   void used_in(void* stream, nb::handle q) const;
 
   void* data() const { return data_; }
@@ -42,7 +42,7 @@ class Workspace {
 
   void* data_ = nullptr;
   std::int64_t bytes_;
-  // What ends with the call.
+  // Released when the call ends.
   Memory once_;
   void* on_gpu_ = nullptr;
   nb::object torch_;

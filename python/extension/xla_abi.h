@@ -1,6 +1,6 @@
-// What a handler of foreign calls needs of XLA's C interface, in version 0.1: the call that it is handed, and
-// how it answers. It is declared here, as a build must not need JAX. XLA's structures grow at their ends
-// only, and each tells its size.
+// The part of XLA's C interface, version 0.1, that a handler of foreign calls needs: the call frame that it
+// gets, and how it answers. Declared here, as a build must not need JAX. XLA's structures grow only at their
+// ends, and each stores its size.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 namespace regard::python::xla {
 
 constexpr int major_version = 0;
-constexpr int minor_version = 1;  // the lowest that has all of this: a runtime refuses more than its own
+constexpr int minor_version = 1;  // the lowest with all of this: a runtime refuses versions above its own
 
-struct Error;    // XLA's own
-struct Context;  // of one execution; XLA's own
+struct Error;    // opaque
+struct Context;  // of one execution; opaque
 
 enum class ExtensionKind : int { metadata = 1 };
 struct Extension {
@@ -28,7 +28,7 @@ struct Version {
   int minor;
 };
 
-/// How XLA asks a handler what it is: a call that computes nothing.
+/// How XLA queries a handler's metadata: a call that computes nothing.
 struct Metadata {
   std::size_t size;
   Version version;

@@ -56,7 +56,7 @@ regard_dtype dtype_of(DType dtype, const char* name) {
                                     "bfloat16, float16, float8_e4m3fn, float8_e5m2, int32, uint32 and uint8");
 }
 
-/// JAX has no 64-bit integers unless they are switched on: seed and offset come as 32-bit halves.
+/// JAX has no 64-bit integers unless they are enabled: seed and offset come as 32-bit halves.
 bool are_halves(const Buffer& buffer, regard_role role) {
   return role == REGARD_SEED && buffer.dtype == DType::u32 && buffer.rank == 1 && buffer.dims[0] == 4;
 }

@@ -1,4 +1,4 @@
-// A foreign call as XLA hands it over: what it asks for, and its buffers as the tensors of a run.
+// A foreign call as XLA passes it: the request, and its buffers as the tensors of a run.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace regard::python::xla {
 
-/// The strings lie in the call.
+/// The strings point into the call.
 Asked asked_by(const Call& call);
 
-/// The buffers that are tensors of the problem. XLA's arrays lie without gaps, the last axis innermost.
+/// The buffers that are tensors of the problem. XLA's arrays have no gaps, and their last axis is innermost.
 regard_arguments arguments_of(const Call& call, const Planned& planned);
 
-/// Throws a Failure where the buffer of that place is no array.
+/// Throws a Failure if the buffer at that index is not an array.
 const Buffer& buffer_of(const Buffers&, std::int64_t place);
 
 }  // namespace regard::python::xla

@@ -1,4 +1,4 @@
-// What goes wrong in a foreign call, up to where it is handed to XLA as an error.
+// Failures of a foreign call, up to where they are passed to XLA as an error.
 #pragma once
 
 #include <exception>
@@ -19,7 +19,7 @@ class Failure : public std::exception {
   std::string sentence_;
 };
 
-/// The sentence of a call of the C ABI that failed.
+/// The message of a failed call of the C ABI.
 inline void check(regard_status status) {
   if (status != REGARD_OK) throw Failure(status, regard_status_message());
 }

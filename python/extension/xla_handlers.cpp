@@ -1,4 +1,4 @@
-// A handler runs in a thread of XLA, without Python's lock, and knows nothing of Python. Inputs, results and
+// A handler runs in an XLA thread, without Python's lock, and does not use Python. Inputs, results and
 // workspace are buffers of the program.
 #include "xla_handlers.h"
 
@@ -42,8 +42,8 @@ Error* error(const Api& api, regard_status status, const char* sentence) {
   return api.create_error(&made);
 }
 
-/// Answers where XLA asks what the handler is. It is no promise to be recorded into a graph (a trait of 1):
-/// that would take a plan that was prepared on the device before the first call.
+/// Answers XLA's metadata query. It does not promise that it can be recorded into a graph (a trait of 1):
+/// that would need a plan that was prepared on the device before the first call.
 bool tells_about_itself(const Call& call) {
   for (Extension* extension = call.extensions; extension != nullptr; extension = extension->next) {
     if (extension->kind != ExtensionKind::metadata) continue;
@@ -56,8 +56,8 @@ bool tells_about_itself(const Call& call) {
   return false;
 }
 
-/// Null, or what is wrong with this version of XLA; what it says is only read where its structures are large
-/// enough.
+/// Null, or what is wrong with this version of XLA; fields are only read if its structures are large enough
+/// to have them.
 const char* mismatch(const Call& call) {
   if (call.size < sizeof(Call) || call.api->size < sizeof(Api) || call.api->version.major != major_version)
     return "this version of XLA calls foreign functions in a way that Regard does not know; use a JAX that "

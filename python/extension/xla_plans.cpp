@@ -52,7 +52,7 @@ Planned::~Planned() {
 }
 
 std::shared_ptr<const Planned> planned(const Asked& asked) {
-  static auto& lock = *new std::mutex;  // XLA's threads may outlive what is destroyed at exit
+  static auto& lock = *new std::mutex;  // never destroyed: XLA's threads may outlive static objects
   static auto& known = *new std::unordered_map<std::string, std::shared_ptr<const Planned>>;
   std::string key = key_of(asked);
   const std::lock_guard held(lock);

@@ -1,5 +1,5 @@
-// Plans of foreign calls. A compiled program makes the same calls again and again, and all it can carry along
-// is text: so what that text stands for is remembered.
+// Plans of foreign calls. A compiled program makes the same calls again and again, and can carry only text,
+// so the plan that a text stands for is cached.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace regard::python::xla {
 
-/// What a program carries along.
+/// What a program carries.
 struct Asked {
   std::string_view problem;
-  std::string_view inputs, outputs;  // roles by name, a blank between two
-  std::string_view target, family;   // of the plan; "" where the library may choose
+  std::string_view inputs, outputs;  // roles by name, separated by blanks
+  std::string_view target, family;   // of the plan; "" lets the library choose
   std::int32_t threads = 0;
 };
 
@@ -33,7 +33,7 @@ struct Planned {
   std::vector<regard_role> inputs, outputs;  // REGARD_ROLE_COUNT: a buffer that is no tensor of the problem
 };
 
-/// From any thread.
+/// Callable from any thread.
 std::shared_ptr<const Planned> planned(const Asked& asked);
 
 }  // namespace regard::python::xla

@@ -10,13 +10,13 @@
 
 namespace regard::python::xla {
 
-/// A program asks for that many more bytes than the plan needs, as XLA promises less alignment:
+/// A program requests this many bytes more than the plan needs, as XLA guarantees less alignment:
 /// `xla_alignment` at most.
 constexpr std::int64_t workspace_alignment = 64, xla_alignment = 16;
 
-/// The program brings it along as the result after the outputs, of the size that the plan of the tracing
-/// machine needs. An exported program may run where the plan needs more (more cores, another target, a larger
-/// GPU): there the call allocates it, on a GPU from XLA in the order of its stream.
+/// The program passes it as the result after the outputs, of the size that the plan of the tracing machine
+/// needs. An exported program may run where the plan needs more (more cores, another target, a larger GPU):
+/// there the call allocates it, on a GPU from XLA in stream order.
 class Workspace {
  public:
   Workspace(const Call&, const Planned&, bool on_gpu);
@@ -43,7 +43,7 @@ class Workspace {
   void* data_ = nullptr;
   std::int64_t bytes_;
   std::unique_ptr<void, Free> on_host_;
-  void* on_gpu_ = nullptr;  ///< what was allocated there
+  void* on_gpu_ = nullptr;  ///< allocated there
 };
 
 }  // namespace regard::python::xla
