@@ -10,7 +10,7 @@
     plan = regard.plan("fwd fp32 b=2 h=16 s=1024 d=128")
     plan.run(q=q, k=q, v=q, o=o)
 
-Arrays of NumPy and of every library that speaks DLPack or CUDA's array interface go in and come out without copies.
+Arrays of NumPy and of every library that supports DLPack or CUDA's array interface are passed without copies.
 """
 
 from . import options

@@ -1,4 +1,4 @@
-"""`python -m regard`, and the command `regard` that pip installs: the program that lies inside the package."""
+"""`python -m regard`, and the command `regard` that pip installs: both run the program inside the package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PROGRAM = Path(__file__).parent / "bin" / "regard"
 
 
 def main() -> None:
-    """The program takes the place of this process, so that signals and exit codes are its own. `bench --peers` runs
-    the first python3 on PATH, which is then this one."""
+    """The program replaces this process, so that signals and exit codes are its own. `bench --peers` runs the first
+    python3 on PATH, which is then this one."""
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     try:
         os.execv(PROGRAM, ["regard", *sys.argv[1:]])

@@ -1,6 +1,6 @@
-"""Arrays of any library: which dtype one has, and new ones of the same kind.
+"""Arrays of any library: the dtype of one, and new ones of the same kind.
 
-No array library but NumPy is ever imported here: an array that came from one proves that it is loaded.
+Of all array libraries only NumPy is imported here: if an array came from another one, that is already loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy
 from . import _core
 from .errors import invalid, wrong_type
 
-# Names of floating-point types in NumPy, ml_dtypes, PyTorch and JAX, and the words of problem text.
+# Names of floating-point types in NumPy, ml_dtypes, PyTorch and JAX, and their words in problem text.
 _WORDS = {
     "float32": "fp32",
     "bfloat16": "bf16",
@@ -21,7 +21,7 @@ _WORDS = {
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8_e5m2",
 }
-# What holds each type in NumPy, which has neither bfloat16 nor 8-bit floats of its own.
+# The type that holds each one in NumPy, which has neither bfloat16 nor 8-bit floats itself.
 _STORAGE: dict[str, Any] = {
     "fp32": numpy.float32,
     "fp16": numpy.float16,
@@ -30,7 +30,7 @@ _STORAGE: dict[str, Any] = {
     "fp8_e5m2": numpy.uint8,
     "uint8": numpy.uint8,
 }
-# The other way round, as PyTorch and JAX have names for all of them.
+# The reverse, as PyTorch and JAX have names for all of them.
 NAMES = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
 
@@ -47,7 +47,7 @@ def _no_array(name: str, array: Any) -> NoReturn:
 
 
 def _interface(name: str, array: Any) -> dict[str, Any]:
-    """What an array says that has neither shape nor dtype of its own; `name` is what messages call it."""
+    """The array interface of an object that has neither shape nor dtype; `name` is how messages refer to it."""
     interface = getattr(array, "__cuda_array_interface__", None)
     if not isinstance(interface, dict) or not {"shape", "typestr"} <= interface.keys():
         _no_array(name, array)
@@ -55,14 +55,14 @@ def _interface(name: str, array: Any) -> dict[str, Any]:
 
 
 def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[int, ...]:
-    """The shape of what has to be an array, of `rank` dimensions if that is given and else of any."""
+    """The shape of an argument that has to be an array, of `rank` dimensions if that is given."""
     try:
         shape = array.shape
     except AttributeError:
         shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
     except MemoryError:
         raise
-    except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
+    except Exception as error:  # such as a nested PyTorch tensor, or a parameter that is not initialised yet
         raise invalid(f"{name} is an array without a shape: {first_line(error)}") from error
     for size in shape:
         if not isinstance(size, (int, numpy.integer)):
@@ -90,7 +90,7 @@ def _name_of(dtype: Any) -> str:
 
 
 def known_word(name: str, array: Any) -> str | None:
-    """The word of an array's dtype; None where it has none, as of integers that stand for another type."""
+    """The word of an array's dtype; None if it has none, as with integers that stand for another type."""
     dtype = _dtype_of(name, array)
     word = _word_of_dtype.get(dtype)
     if word is None:
@@ -121,12 +121,12 @@ def is_numpy(array: Any) -> bool:
 
 
 def on_gpu(name: str, array: Any) -> bool:
-    """Whether an array lies on a GPU."""
+    """Whether an array is on a GPU."""
     return not is_numpy(array) and _core.on_gpu(name, array)
 
 
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
-    """Memory for an output beside inputs such as `like`, whose dtype is `word`. See `as_kind`."""
+    """Memory for an output, for inputs such as `like`; `word` is its dtype. See `as_kind`."""
     if hasattr(like, "new_empty"):  # PyTorch
         dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], NAMES[spec.dtype])
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
@@ -140,7 +140,7 @@ def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -
 
 
 def as_kind(like: Any, memory: Any) -> Any:
-    """The array of `like`'s library over memory of `empty_like_kind`, without a copy."""
+    """An array of `like`'s library over memory from `empty_like_kind`, without a copy."""
     if is_numpy(like) or isinstance(memory, type(like)):
         return memory
     if hasattr(like, "__array_namespace__"):
@@ -153,7 +153,7 @@ _OFFSETS = "an array or a list of whole numbers, int32 [b+1], cumulative, first 
 
 
 def longest(name: str, offsets: Any) -> int:
-    """The longest sequence of cumulative offsets."""
+    """The length of the longest sequence, from cumulative offsets."""
     if on_gpu(name, offsets):
         raise invalid(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
     _core.check_readable(name, offsets)
@@ -161,7 +161,7 @@ def longest(name: str, offsets: Any) -> int:
         values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
     except MemoryError:
         raise
-    except Exception as error:  # of the array's own library
+    except Exception as error:  # raised by the array's own library
         raise invalid(f"{name} cannot be read ({first_line(error)}); it must be {_OFFSETS}") from error
     if values.ndim == 0 and not hasattr(offsets, "shape"):
         raise wrong_type(f"{name} is of type {type(offsets).__name__}; it must be {_OFFSETS}")
@@ -173,7 +173,7 @@ def longest(name: str, offsets: Any) -> int:
 
 
 def packed_by_torch(mask: Any) -> Any:
-    """`pack_bits` of a boolean tensor, by operators alone."""
+    """`pack_bits` for a boolean tensor, using operators only."""
     torch: Any = sys.modules["torch"]
     if not torch.compiler.is_compiling():
         _core.check_readable("mask", mask)
@@ -189,13 +189,13 @@ def packed_by_torch(mask: Any) -> Any:
 def pack_bits(mask: Any) -> Any:
     """The visibility bits (`bits=`) of a boolean mask: True where a query sees a key.
 
-    mask: bool [..., sq, sk], of NumPy, PyTorch (on any device) or any library that NumPy understands. What is 1 of
-    the leading dimensions, or sq, is shared by all, and missing dimensions are 1: [sk] is a mask of keys alone,
-    [b, 1, 1, sk] one for each sequence.
+    mask: bool [..., sq, sk], of NumPy, PyTorch (on any device) or any library that NumPy can read. A leading dimension,
+    or sq, that is 1 is shared by all, and missing dimensions are 1: [sk] is a mask of keys alone, [b, 1, 1, sk] one
+    for each sequence.
 
-    Returns uint32 [..., sq, ceil(sk/32)]: bit j%32 of word j/32 is the key j. A PyTorch tensor gives one.
+    Returns uint32 [..., sq, ceil(sk/32)]: bit j%32 of word j/32 is the key j. For a PyTorch tensor, returns a tensor.
 
-    Raises InvalidError for another dtype: scores to be added are a `bias`.
+    Raises InvalidError for another dtype: pass scores to be added as `bias`.
     """
     _core.check_readable("mask", mask)
     torch: Any = sys.modules.get("torch")
@@ -205,7 +205,7 @@ def pack_bits(mask: Any) -> Any:
             mask = numpy.asarray(mask)
         except MemoryError:
             raise
-        except Exception as error:  # of the array's own library
+        except Exception as error:  # raised by the array's own library
             raise invalid(f"mask is no array of booleans ({first_line(error)})") from error
     if str(mask.dtype).rpartition(".")[2] != "bool":
         raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
@@ -216,7 +216,7 @@ def pack_bits(mask: Any) -> Any:
             return packed_by_torch(mask)
         except (MemoryError, torch.cuda.OutOfMemoryError):
             raise
-        except Exception as error:  # such as a subclass that does not do all of it
+        except Exception as error:  # such as a subclass that does not support all of it
             raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
     *leading, keys = mask.shape
     words = -(-keys // 32)

@@ -1,4 +1,4 @@
-"""Bundles: kernels that were built ahead of time, which calls take before they look into the cache or compile."""
+"""Bundles: kernels built ahead of time, which calls try before the cache and the compiler."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _this_thread = threading.local()
 
 
 def add_bundle(path: str | os.PathLike[str]) -> None:
-    """From now on kernels come from this bundle too, after those that the library has and the bundles before it.
+    """From now on kernels are also taken from this bundle, after the built-in ones and bundles added earlier.
 
-    `regard build` makes bundles. A kernel that was not to be had before is looked for again.
+    `regard build` makes bundles. A kernel that was not found before is searched for again.
 
-    Raises InvalidError where the file is no bundle, and where no key of REGARD_TRUSTED_KEYS signed it;
-    RefusedError where no keys are trusted and the file or its folder is world-writable.
+    Raises InvalidError if the file is not a bundle, or if no key of REGARD_TRUSTED_KEYS signed it; RefusedError if no
+    keys are trusted and the file or its folder is world-writable.
     """
     _core.add_bundle(os.fspath(path))
 
@@ -42,7 +42,7 @@ def _name_of(distribution: Any) -> str:
 
 
 def _installed() -> dict[tuple[str, str], Any]:
-    """The entry points of installed packages by name and value. A package that cannot be read hides no other."""
+    """The entry points of installed packages by name and value. One unreadable package does not hide the others."""
     from importlib import metadata
 
     points: dict[tuple[str, str], Any] = {}
@@ -73,10 +73,10 @@ def _add(point: Any) -> None:
 
 
 def add_installed() -> bool:
-    """Adds those of installed packages, which name their file's path as an entry point of the group regard.bundles.
+    """Adds the bundles of installed packages, which give the file's path as an entry point of group regard.bundles.
 
-    The first call that makes a plan comes here. False: this thread is in here already, as a package makes such a call
-    while it is imported.
+    Runs at the first call that makes a plan. Returns False if this thread is already inside: a package made such a
+    call while it was being imported.
     """
     if getattr(_this_thread, "looks", False):
         return False

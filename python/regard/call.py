@@ -1,7 +1,7 @@
-"""One call, as it was asked for.
+"""One call, as it was requested.
 
-Calls with PyTorch's tensors are remembered by what their tensors and options are (`_core.Calls`): one like an
-earlier one is not read again, and costs less than PyTorch's own attention.
+Calls with PyTorch tensors are remembered by the properties of their tensors and options (`_core.Calls`): a call that
+matches an earlier one is not parsed again, and costs less than PyTorch's own attention.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from .execution import make_outputs, plan_of, run
 from .request import Request, read
 
 _known = _core.Calls()
-_OF_FORWARD = ("batch_invariant", "splits")  # words that say how forward runs, and not what it computes
+_OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs, not what it computes
 
 
 class Call:
-    """Forward's carries its problem, its tensors, and its seed and offset to the call of its gradients."""
+    """A forward call carries its problem, its tensors, and its seed and offset to the call of its gradients."""
 
     __slots__ = ("_longest", "inputs", "options", "outputs", "pass_")
 
     def __init__(self, pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> None:
-        """outputs: those that are wanted, by name: an array to write to, or True. None of the dicts is changed."""
+        """outputs: the requested ones by name: an array to write to, or True. None of the dicts is changed."""
         self.pass_, self.inputs, self.options, self.outputs = pass_, inputs, options, outputs
         self._longest: dict[str, Any] = {}
 
@@ -37,7 +37,7 @@ class Call:
     def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
         """The call of the gradients; o and lse are the results of this one.
 
-        gradients: those to write to, and grad_bias=True where it is wanted.
+        gradients: arrays to write to, and grad_bias=True if that is requested.
         """
         inputs = {**self.inputs, "o": o, "lse": lse, "grad_o": grad_o}
         options = {name: option for name, option in self.options.items() if name not in _OF_FORWARD}
@@ -48,7 +48,7 @@ class Call:
         self._longest = request.longest
         plan, made = plan_of(request), make_outputs(request)
         results = run(request, plan, made)
-        # Without sq and sk the problem of packed sequences depends on what their offsets hold.
+        # Without sq and sk the problem of packed sequences depends on the values of their offsets.
         if _known.takes(self.inputs["q"]) and request.longest.keys() <= self.options.keys():
             self._remember(request, plan, made)
         return results
@@ -62,7 +62,7 @@ class Call:
 
 
 def run_call(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of a call that nothing comes after: for a known one not even an object is made."""
+    """The results of a call without a backward: for a remembered one not even an object is made."""
     results = _known.again(pass_, inputs, options, outputs)
     return Call(pass_, inputs, options, outputs).run_first() if results is None else results
 
@@ -74,8 +74,8 @@ def run_recorded(
     outputs: dict[str, Any],
     bare: Callable[[Any], Any],
 ) -> Any:
-    """`run_call` for a caller who records the call, so that tensors may require gradients; `bare` gives one that does
-    not, or what is no tensor as it is."""
+    """`run_call` for callers that record the call, so that tensors may require gradients; `bare` returns a tensor
+    without that flag, and anything else as it is."""
     results = _known.again(pass_, inputs, options, outputs, True)
     if results is not None:
         return results

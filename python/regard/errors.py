@@ -1,17 +1,17 @@
-"""The exceptions of Regard. Each message is one sentence: what was wrong and what would work.
+"""The exceptions of Regard. Each message is one sentence: what was wrong, and what would work.
 
 ==================  =====================  ===========================================================
 class               is also a              raised when
 ==================  =====================  ===========================================================
 `InvalidError`      `ValueError`           the input is wrong: text, JSON, an array, a setting, a file
 `RefusedError`      `NotImplementedError`  the input is valid and nothing here solves it
-`NoKernelError`     `RuntimeError`         planned, but no kernel could be had
+`NoKernelError`     `RuntimeError`         planned, but no kernel is available
 `NoMemoryError`     `MemoryError`          an allocation failed
 `InternalError`     `RuntimeError`         a defect of Regard
 ==================  =====================  ===========================================================
 
-All derive from `RegardError`, which itself says that a function other than this package's, given to
-`regard_interrupt_if` of the C ABI, ended a compile. What is not even the right kind of object is a plain `TypeError`.
+All derive from `RegardError`. The base class itself is raised only when a callback installed with `regard_interrupt_if`
+from C cancels a compile. An argument that is not even the right kind of object is a plain `TypeError`.
 """
 
 from . import _core
@@ -30,7 +30,7 @@ class RefusedError(RegardError, NotImplementedError):
 
 
 class NoKernelError(RegardError, RuntimeError):
-    """A plan exists, but no kernel could be had; the message lists where it was searched."""
+    """A plan exists, but no kernel is available; the message lists where it was searched for."""
 
 
 class NoMemoryError(RegardError, MemoryError):
@@ -42,13 +42,13 @@ class InternalError(RegardError, RuntimeError):
 
 
 def invalid(sentence: str) -> InvalidError:
-    """An error whose sentence has words of callers (names of classes, options, what others raised): those do nothing to
-    a terminal."""
+    """An error whose message quotes text of callers (names of classes, options, other errors), with control characters
+    escaped."""
     return InvalidError(_core.printable(sentence))
 
 
 def wrong_type(sentence: str) -> TypeError:
-    """The same for what is not even the right kind of object."""
+    """The same for an argument that is not even the right kind of object."""
     return TypeError(_core.printable(sentence))
 
 

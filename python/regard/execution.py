@@ -1,4 +1,4 @@
-"""From a request to its results: the plan is remembered or made, what is missing is allocated, the kernels run."""
+"""From a request to its results: gets a remembered plan or makes one, allocates missing outputs, runs the kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _remembered = lru_cache(maxsize=1024)(_planned)
 def plan_of(request: Request) -> _core.Plan:
     try:
         return _remembered(request.text, *request.plan_options)
-    except TypeError:  # what has no hash is no option, either: the plan says which
+    except TypeError:  # an unhashable value is not a valid option either: the plan says which one
         return _planned(request.text, *request.plan_options)
 
 
@@ -35,7 +35,7 @@ def make_outputs(request: Request) -> dict[str, Any]:
 
 
 def run(request: Request, plan: _core.Plan, made: dict[str, Any]) -> Any:
-    """The results, in the order of the outputs; one alone is no tuple."""
+    """The results, in the order of the outputs; a single one is not in a tuple."""
     given = request.tensors
     plan.run(**request.run_options, **given, **made)
     results = tuple([as_kind(given["q"], made[name]) if name in made else given[name] for name in request.outputs])

@@ -33,29 +33,29 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
-    library that speaks DLPack or has __cuda_array_interface__, in host memory or on an NVIDIA GPU. hq is a multiple
-    of hk. Any strides but negative ones do, without a copy, as long as the last dimension is contiguous;
-    layout="bhsd" or "sbhd" names another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
+    library that supports DLPack or __cuda_array_interface__, in host memory or on an NVIDIA GPU. hq is a multiple
+    of hk. Any strides but negative ones work without a copy, as long as the last dimension is contiguous;
+    layout="bhsd" or "sbhd" selects another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
     a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
-    tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which share memory with no other array of the
-    call; for arrays on a GPU that are not PyTorch's they have to be.
+    tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which must not share memory with any other array
+    of the call; for GPU arrays that are not PyTorch's they have to be.
 
-    Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream, or, by default,
-    PyTorch's current stream for its tensors, the one that __cuda_array_interface__ names, else CUDA's default one.
-    Nothing is waited for but arrays whose interface names another stream.
+    Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream or, by default,
+    PyTorch's current stream for its tensors, the one that __cuda_array_interface__ names, or else CUDA's default
+    stream. The call waits only for arrays whose interface names another stream.
 
-    With dropout every call draws the same mask for the same seed and offset, and both are 0 where they are not
-    given: give each call its own.
+    Dropout draws the same mask in every call with the same seed and offset, and both default to 0: give each call its
+    own.
 
-    A row that sees no key gives O = 0 and LSE = -inf. In arrays made here, rows past a logical length are 0.
+    A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
 
-    NumPy has no bfloat16: arrays of ml_dtypes work, and uint16 arrays do with dtype="bf16".
+    NumPy has no bfloat16: use arrays of ml_dtypes, or uint16 arrays with dtype="bf16".
 
-    Raises InvalidError (a ValueError) for input that makes no sense, RefusedError (a NotImplementedError) for
-    what nothing here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
+    Raises InvalidError (a ValueError) for invalid input, RefusedError (a NotImplementedError) for problems that nothing
+    here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
     """
     out = options.pop("out", None)
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
@@ -86,17 +86,17 @@ def attention_backward(
     """Gradients of `attention`, from its inputs, its results o and lse, and the gradient of o.
 
     grad_o, o: [b, sq, hq, dv]; q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; lse: fp32 [b, hq, sq],
-    packed [hq, tokens]: fp32, bf16 or fp16, the same for all but lse, in the layout of the forward call. The options
-    are those of the forward call, and must be the same: dropout needs the same seed and offset.
+    packed [hq, tokens]. All but lse are fp32, bf16 or fp16, of the same type, in the layout of the forward call. The
+    options are those of the forward call, and must be the same: dropout needs the same seed and offset.
 
-    Returns (grad_q, grad_k, grad_v), shaped as q, k and v, then grad_bias [1|b, 1|hq, sq, sk] if it is asked for (True,
+    Returns (grad_q, grad_k, grad_v), shaped as q, k and v, then grad_bias [1|b, 1|hq, sq, sk] if it is requested (True,
     or an array to write to), then grad_sink, fp32 [hq], if there is a sink. grad_k and grad_v are summed over the query
-    heads of a group; grad_bias over the dimensions that bias broadcasts. The other gradients may also be arrays to
-    write to.
+    heads of a group, grad_bias over the dimensions along which bias is broadcast. The other gradients may also be
+    arrays to write to.
 
     deterministic=True gives the same bits on every run.
 
-    Raises as `attention` does.
+    Raises the same errors as `attention`.
     """
     gradients = {"grad_q": grad_q, "grad_k": grad_k, "grad_v": grad_v, "grad_bias": grad_bias, "grad_sink": grad_sink}
     inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}

@@ -1,4 +1,4 @@
-"""The libraries that have fronts here: whether they are installed and new enough."""
+"""The libraries that have front ends here: whether they are installed and new enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 class Host(NamedTuple):
     title: str
     oldest: tuple[int, int]
-    instead: str  # of an older one
+    instead: str  # of an older version
 
 
 HOSTS = {
@@ -24,13 +24,13 @@ HOSTS = {
 
 
 def require(front: str, package: str) -> None:
-    """Raises an ImportError of one sentence where `package` is missing or too old for `front`."""
+    """Raises an ImportError of one sentence if `package` is missing or too old for `front`."""
     title, oldest, instead = HOSTS[package]
     needs = f"{front} needs {title} {oldest[0]}.{oldest[1]} or newer"
     try:
         found = importlib.import_module(package).__version__
     except ModuleNotFoundError as error:
-        if error.name != package:  # installed, and something that it needs is not
+        if error.name != package:  # installed, but one of its dependencies is not
             raise
         raise ImportError(f"{needs}, which is not installed: pip install {package}", name=package) from error
     if tuple(int(part) for part in found.split(".")[:2]) < oldest:

@@ -14,7 +14,7 @@ from ..torch.sdpa import with_contiguous_rows
 def attend(
     q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], return_lse: bool = False, return_attn_probs: bool = False
 ) -> Any:
-    """out, with the natural logarithm of the sums and with S_dmask where they are asked for."""
+    """out, with the log-sum-exp and S_dmask where they are requested."""
     q, k, v = with_contiguous_rows(q), with_contiguous_rows(k), with_contiguous_rows(v)
     wants_mask = return_attn_probs and "dropout" in options
     found = attention(q, k, v, lse=return_lse, dropout_mask=wants_mask, **options)
@@ -27,5 +27,5 @@ def attend(
 
 
 def random_bytes(kept: Tensor) -> Tensor:
-    """A dropout mask as AITER has it, which keeps bytes of at most floor((1 - p) * 255)."""
+    """A dropout mask in AITER's form, which keeps bytes of at most floor((1 - p) * 255)."""
     return torch.where(kept.bool(), 0, 255).to(torch.uint8)

@@ -1,5 +1,5 @@
-"""The forward and backward passes of AITER's Python functions (`_flash_attn_forward` and its like), which pipelines
-and ring attention call: its operators with other orders of arguments."""
+"""The forward and backward passes of AITER's Python functions (`_flash_attn_forward` and similar), which pipelines
+and ring attention call: its operators with other argument orders."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _flash_attn_backward(
     sink: Tensor | None = None,
     d_sink: Tensor | None = None,
 ) -> Tensor:
-    """Writes dq, dk and dv, and dbias and d_sink where they are given. Returns an empty tensor."""
+    """Writes dq, dk and dv, and dbias and d_sink if they are given. Returns an empty tensor."""
     inputs = (dout, q, k, v, out, softmax_lse)
     scores = (dropout_p, softmax_scale, causal, window_size_left, window_size_right, deterministic)
     others = (dbias, bias, alibi_slopes, rng_state, None, sink, d_sink)

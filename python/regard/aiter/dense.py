@@ -1,4 +1,4 @@
-"""Sequences of one length, [b, s, h, d]."""
+"""Sequences of the same length, [b, s, h, d]."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def flash_attn_func(
     num_splits: int = 0,
 ) -> Any:
     """q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; bias: [sq, sk] or [1|b, 1|hq, sq, sk].
-    Tensors of [b, h, s, d] would run too, with a wrong result.
+    Tensors of [b, h, s, d] would run as well, with a wrong result.
 
     window_size: (left, right, first tokens that stay visible). sink_ptr: learned sinks [hq]. cu_seqlens_q and _kv:
-    cumulative logical lengths, [b+1], of sequences that are padded. num_splits: parts of the keys, 0 lets the plan
-    choose. how_v3_bf16_cvt changes nothing: rounding is to nearest even.
+    cumulative logical lengths, [b+1], of padded sequences. num_splits: parts of the keys; 0 lets the plan choose.
+    how_v3_bf16_cvt is ignored: rounding is always to nearest even.
 
-    Returns out, or (out, lse [b, hq, sq]), and S_dmask after them with return_attn_probs.
+    Returns out, or (out, lse [b, hq, sq]), followed by S_dmask with return_attn_probs.
     """
     options = score_options(
         softmax_scale,
@@ -70,6 +70,6 @@ def flash_attn_fp8_pertensor_func(
     softmax_scale: float | None = None,
     sink_ptr: Tensor | None = None,
 ) -> Any:
-    """`flash_attn_func` of 8-bit arrays, and factors by which they are multiplied; out is bfloat16."""
+    """`flash_attn_func` for 8-bit arrays and the factors that scale them; out is bfloat16."""
     options = score_options(softmax_scale, causal, window_size, sink_ptr)
     return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})

@@ -1,4 +1,4 @@
-"""AITER's functions of single kernels (fmha_fwd_...), here for any head dimension, type and machine."""
+"""AITER's functions for single kernels (fmha_fwd_...), here for any head dimension, type and machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .raw import mha_fwd, mha_varlen_fwd
 def fmha_fwd_bf16_opus_fwd(
     q: Tensor, k: Tensor, v: Tensor, softmax_scale: float, causal: bool, out: Tensor | None = None
 ) -> Tensor:
-    """out of [b, s, h, d], without a gradient."""
+    """out from [b, s, h, d], without a gradient."""
     return mha_fwd(q, k, v, 0.0, softmax_scale, causal, -1, -1, 0, False, False, out=out)[0]
 
 
@@ -31,8 +31,8 @@ def fmha_fwd_bf16_opus_varlen_fwd(
     seqstart_q_pad: Tensor | None = None,
     seqstart_k_pad: Tensor | None = None,
 ) -> Tensor:
-    """out of [tokens, h, d]. seqstart_q, seqstart_k: int32 [b+1], cumulative lengths; with padding between sequences,
-    seqstart_q_pad and seqstart_k_pad say where these lie."""
+    """out from [tokens, h, d]. seqstart_q, seqstart_k: int32 [b+1], cumulative lengths; with padding between sequences,
+    seqstart_q_pad and seqstart_k_pad say where the sequences begin."""
     sequences = (seqstart_q, seqstart_k, max_seqlen_q, max_seqlen_k, 0)
     scores = (0.0, softmax_scale, 0.0, False, causal, -1, -1, 0)
     given: Any = (q, k, v, *sequences, *scores, False, False, out)
@@ -50,7 +50,7 @@ def fmha_fwd_with_sink_asm(
     sink: Tensor | None = None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """out and lse [b, hq, sq] of [b, s, h, d]; lse is empty without return_lse. sink: fp32 [hq]."""
+    """out and lse [b, hq, sq] from [b, s, h, d]; lse is empty without return_lse. sink: fp32 [hq]."""
     o, lse, _, _ = mha_fwd(q, k, v, 0.0, softmax_scale, is_causal, -1, -1, 0, return_lse, False, out=out, sink_ptr=sink)
     return o, lse
 
@@ -68,8 +68,8 @@ def fmha_fwd_with_sink_varlen_asm(
     sink: Tensor | None = None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """out and lse [tokens, hq, 1] of [tokens, h, d]; lse is empty without return_lse. sink: fp32 [hq]."""
-    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, k.shape[0], 0)  # no sequence has more keys than there are
+    """out and lse [tokens, hq, 1] from [tokens, h, d]; lse is empty without return_lse. sink: fp32 [hq]."""
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, k.shape[0], 0)  # no sequence has more keys than all have
     scores = (0.0, softmax_scale, 0.0, False, is_causal, -1, -1, 0)
     given: Any = (q, k, v, *sequences, *scores, return_lse, False, out)
     named: Any = {"sink_ptr": sink}
@@ -106,5 +106,5 @@ def mha_fwd_native_splitkv(
     return_lse: bool,
     num_splits: int,
 ) -> tuple[Tensor, Tensor]:
-    """out and lse [b, hq, sq] of [b, s, h, d]; the plan decides how keys are split."""
+    """out and lse [b, hq, sq] from [b, s, h, d]; the plan decides how keys are split."""
     return mha_fwd(q, k, v, 0.0, softmax_scale, causal, -1, -1, 0, return_lse, False, out=out)[:2]

@@ -1,4 +1,4 @@
-"""Keys and values in pages, which no kernel here reads yet."""
+"""Paged keys and values, which no kernel here reads yet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """AITER's forward operators, which autograd does not record.
 
-Each returns out, the logarithms of the sums, S_dmask, and rng_state (int64 [2]: seed and offset of dropout), of which
-those that are not asked for are empty. Rows that are not computed are zero, and in an `out` that is given stay as they
-are without zero_tensors.
+Each returns out, the log-sum-exp, S_dmask, and rng_state (int64 [2]: seed and offset of dropout); those that are not
+requested are empty. Rows that are not computed are zero; in a given `out`, they stay as they are unless zero_tensors is
+set.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def fmha_v3_fwd(
     v_descale: Tensor | None = None,
     gen: torch.Generator | None = None,
 ) -> Results:
-    """`mha_fwd`, by AITER's other kernels there. how_v3_bf16_cvt changes nothing: rounding is to nearest even."""
+    """`mha_fwd` with AITER's other kernels. how_v3_bf16_cvt is ignored: rounding is always to nearest even."""
     return mha_fwd(
         q,
         k,
@@ -220,7 +220,7 @@ def fmha_v3_varlen_fwd(
     cu_seqlens_q_padded: Tensor | None = None,
     cu_seqlens_k_padded: Tensor | None = None,
 ) -> Results:
-    """`mha_varlen_fwd`, by AITER's other kernels there. how_v3_bf16_cvt changes nothing."""
+    """`mha_varlen_fwd` with AITER's other kernels. how_v3_bf16_cvt is ignored."""
     return mha_varlen_fwd(
         q,
         k,

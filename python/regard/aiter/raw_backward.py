@@ -1,8 +1,8 @@
 """AITER's backward operators.
 
-Each returns dq, dk, dv, written to those that are given, and in place of the row sums that AITER adds to them, which
-stay within the kernels here, an empty tensor. Rows that are not computed stay as they are in memory that is given,
-unless zero_tensors is on. is_v3_atomic_fp32 and how_v3_bf16_cvt change nothing here.
+Each returns dq, dk and dv, written to the given tensors if there are any, then an empty tensor in place of AITER's row
+sums, which stay inside the kernels here. Rows that are not computed stay as they are in given memory, unless
+zero_tensors is set. is_v3_atomic_fp32 and how_v3_bf16_cvt are ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _backward(
     sink: tuple[Tensor | None, Tensor | None] = (None, None),
     dbias: Tensor | None = None,
 ) -> Results:
-    """tensors: dout, q, k, v and out. sink: the logits, and what their gradient is added to."""
+    """tensors: dout, q, k, v and out. sink: the logits, and the tensor that their gradient is added to."""
     if "dropout" in options:
         if rng_state is None or gen is not None:
             raise invalid("dropout_p is not 0: give the rng_state that forward returned, and no generator")
@@ -56,7 +56,7 @@ def _backward(
 
 
 def _of_all_sequences(bias: Tensor) -> Tensor:
-    """A view of four dimensions, with those before [sq, sk] that are missing."""
+    """A four-dimensional view, which adds the missing dimensions before [sq, sk]."""
     return bias[(None,) * (4 - bias.dim())]
 
 
@@ -131,7 +131,7 @@ def mha_varlen_bwd(
     sink: Tensor | None = None,
     d_sink: Tensor | None = None,
 ) -> Results:
-    """The gradients of `mha_varlen_fwd` without a soft cap and a bias, which AITER's backward does not have."""
+    """The gradients of `mha_varlen_fwd` without soft cap and bias, which AITER's backward does not have."""
     options = score_options(
         softmax_scale,
         is_causal,
@@ -170,7 +170,7 @@ def fmha_v3_bwd(
     rng_state: Tensor | None = None,
     gen: torch.Generator | None = None,
 ) -> Results:
-    """`mha_bwd`, by AITER's other kernels there."""
+    """`mha_bwd` with AITER's other kernels."""
     scores = (dropout_p, softmax_scale, is_causal, window_size_left, window_size_right, deterministic)
     inputs = (dout, q, k, v, out, softmax_lse)
     return mha_bwd(*inputs, *scores, dq, dk, dv, alibi_slopes=alibi_slopes, rng_state=rng_state, gen=gen)
@@ -205,7 +205,7 @@ def fmha_v3_varlen_bwd(
     cu_seqlens_q_padded: Tensor | None = None,
     cu_seqlens_k_padded: Tensor | None = None,
 ) -> Results:
-    """`mha_varlen_bwd`, by AITER's other kernels there."""
+    """`mha_varlen_bwd` with AITER's other kernels."""
     inputs = (dout, q, k, v, out, softmax_lse)
     sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     window = (window_size_left, window_size_right)

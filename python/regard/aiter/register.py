@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..stand_in import Release, StandIn
 
-VERSION = "0.1.20"  # of the release whose interface this is
+VERSION = "0.1.20"  # the release whose interface this is
 
 _stand_in = StandIn(
     "regard.aiter",
@@ -16,7 +16,7 @@ _stand_in = StandIn(
 def register() -> None:
     """From now on `import aiter`, `aiter.ops.mha` and `aiter.mla` find this package.
 
-    The rest of AITER is not provided: importing it is an ImportError. Takes precedence over an installed aiter and
+    The rest of AITER is not provided: importing it raises ImportError. Takes precedence over an installed aiter and
     warns about it; if aiter is already imported, raises ImportError.
     """
     _stand_in.refuse_imported()
@@ -24,5 +24,5 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Undoes `register`: the names are free again, and what was imported under them goes on working."""
+    """Undoes `register`: the names are free again; modules already imported under them keep working."""
     _stand_in.unregister()

@@ -1,4 +1,4 @@
-"""The gradient of learned sinks where each sequence has its own, as AITER's backward operators take them."""
+"""The gradient of learned sinks if each sequence has its own, as AITER's backward operators take them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def refuse_half_of(sink: Tensor | None, d_sink: Tensor | None) -> None:
 def add_gradient(
     d_sink: Tensor, sink: Tensor, dout: Tensor, out: Tensor, lse: Tensor, sequences: dict[str, Any]
 ) -> None:
-    """Adds to d_sink [hq] what comes from rows [b, sq, hq, dv] or [tokens, hq, dv] and sinks [hq] or [b, hq]: a sink's
-    share of a row, exp(sink - lse), times -rowsum(dout out)."""
+    """Adds to d_sink [hq] the gradient from rows [b, sq, hq, dv] or [tokens, hq, dv] and sinks [hq] or [b, hq]: a
+    sink's share of a row, exp(sink - lse), times -rowsum(dout out)."""
     heads = out.shape[-2]
     packed = "offsets_q" in sequences
     batch = sequences["offsets_q"].shape[0] - 1 if packed else out.shape[0]
@@ -31,7 +31,7 @@ def add_gradient(
             f"[{heads}], and [{heads}]"
         )
     logits = sink.float().expand(batch, heads)
-    logarithms = lse.transpose(-1, -2)  # heads last, as rows have them
+    logarithms = lse.transpose(-1, -2)  # heads last, as in the rows
     counts = logarithms != -math.inf
     if packed:
         sequence, place = places(sequences["offsets_q"], out.shape[0])

@@ -44,9 +44,9 @@ def flash_attn_varlen_func(
     """q: [tokens, hq, d]; k: [tokens, hk, d]; v: [tokens, hk, dv]; bias: [tokens of q, max_seqlen_k].
 
     cu_seqlens_q and _k: cumulative logical lengths, [b+1]; with padding between sequences, cu_seqlens_*_padded say
-    where these lie. The others are those of `flash_attn_func`.
+    where the sequences begin. The other arguments are those of `flash_attn_func`.
 
-    Returns out, or (out, lse [hq, tokens]), and S_dmask after them with return_attn_probs.
+    Returns out, or (out, lse [hq, tokens]), followed by S_dmask with return_attn_probs.
     """
     if block_table is not None:
         refuse_pages("block_table")
@@ -87,7 +87,7 @@ def flash_attn_varlen_fp8_pertensor_func(
     softmax_scale: float | None = None,
     sink_ptr: Tensor | None = None,
 ) -> Any:
-    """`flash_attn_varlen_func` of 8-bit arrays, and factors by which they are multiplied; out is bfloat16."""
+    """`flash_attn_varlen_func` for 8-bit arrays and the factors that scale them; out is bfloat16."""
     options = score_options(softmax_scale, causal, window_size, sink_ptr, soft_cap=logits_soft_cap)
     options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
     return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})
@@ -101,7 +101,7 @@ def packed_options(
     min_seqlen_q: int = 0,
     padded: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> dict[str, Any]:
-    """padded: where sequences begin that have padding between them; the others are how long they are then."""
+    """padded: where sequences begin if there is padding between them; the others then only say how long they are."""
     if min_seqlen_q:
         raise RefusedError(
             f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "

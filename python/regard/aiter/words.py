@@ -26,13 +26,13 @@ def score_options(
     dropout_p: float = 0.0,
     deterministic: bool = False,
 ) -> dict[str, Any]:
-    """What is said about scores and weights, and nothing about what is at its default."""
+    """The options for scores and weights; arguments at their defaults give none."""
     if bias is not None:
         refuse_slopes(alibi_slopes)
     options: dict[str, Any] = {
         "scale": softmax_scale,
         "causal": True if is_on("causal", causal) else None,
-        "softcap": None if soft_cap <= 0 else soft_cap,  # nothing caps by what is not above 0; NaN is refused later
+        "softcap": None if soft_cap <= 0 else soft_cap,  # only a value above 0 is a cap; NaN is refused later
         "alibi": alibi_slopes,
         "bias": bias,
         "sink": None if sink_ptr is None else sink_ptr.float(),
@@ -50,7 +50,7 @@ def refuse_slopes(alibi_slopes: Tensor | None) -> None:
 
 
 def window_options(window_size: Sequence[int]) -> dict[str, Any]:
-    """Of (left, right) or (left, right, sink tokens), where a negative side is unbounded."""
+    """From (left, right) or (left, right, sink tokens), where a negative side is unbounded."""
     try:
         left, right, *others = (operator.index(number) for number in window_size)
         (sink_tokens,) = others or (0,)
@@ -70,7 +70,7 @@ def window_options(window_size: Sequence[int]) -> dict[str, Any]:
 
 
 def descale_options(of: Tensor, q: Any, k: Any, v: Any) -> dict[str, Any]:
-    """Factors of tensors that are like `of`, where they are given, as arrays of one number or [b, hk]."""
+    """The factors of tensors like `of`, where they are given, as arrays of one number or [b, hk]."""
     for name, factor in (("q", q), ("k", k), ("v", v)):
         if factor is not None and not isinstance(factor, Tensor):
             raise wrong_type(f"{name}_descale is {told(factor)}; it must be a float32 tensor of one number")
@@ -78,5 +78,5 @@ def descale_options(of: Tensor, q: Any, k: Any, v: Any) -> dict[str, Any]:
 
 
 def lengths_of(cu_seqlens: Tensor) -> Tensor:
-    """Of cumulative logical lengths, int32 or int64, beside which something else says where sequences lie."""
+    """The lengths from cumulative logical lengths, int32 or int64, if something else says where sequences begin."""
     return cu_seqlens.diff().to(torch.int32)

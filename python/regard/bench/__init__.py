@@ -1,1 +1,1 @@
-"""What `regard bench --peers` runs: Regard and other libraries in turns, on the same tensors of PyTorch."""
+"""What `regard bench --peers` runs: Regard and other libraries in turns, on the same PyTorch tensors."""

@@ -11,7 +11,7 @@ import torch
 
 import regard
 
-Call = Callable[[], dict[str, Any]]  # gives O, or the gradients, by name
+Call = Callable[[], dict[str, Any]]  # returns O, or the gradients, by name
 DTYPES = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
@@ -27,7 +27,7 @@ _RANDOM = ("q", "k", "v", "grad_o", "bias", "sink")
 
 @dataclass
 class Cell:
-    asked: dict[str, Any]  # as the command gives it
+    asked: dict[str, Any]  # as the command passes it
     problem: regard.Problem
     plan: regard.Plan
     device: str
@@ -43,7 +43,7 @@ class Cell:
         return fields
 
     def call(self) -> Call:
-        """Regard's, into outputs that are there."""
+        """Regard's call, which writes into existing outputs."""
         workspace = torch.empty(max(self.plan.workspace_bytes, 1), dtype=torch.uint8, device=self.device)
         given = {**self.inputs, **self.outputs, "workspace": workspace}
 
@@ -59,7 +59,7 @@ class Cell:
 
 
 def make_cell(asked: dict[str, Any], threads: int, seed: int) -> Cell:
-    """Raises RefusedError where Regard does not solve it."""
+    """Raises RefusedError if Regard does not solve it."""
     problem = regard.Problem(asked["problem"])
     plan = regard.plan(problem, asked["target"] or None, asked["family"] or None, threads)
     device = "cpu" if plan.target.startswith("cpu") else "cuda"
@@ -94,6 +94,6 @@ def _input(name: str, spec: Any, asked: dict[str, Any], draw: Any) -> Any:
 
 
 def _complete(inputs: dict[str, Any], forward: str, target: str, threads: int) -> None:
-    """Backward reads the O and LSE of forward."""
+    """Runs forward for the O and LSE that backward reads."""
     plan = regard.plan(forward, target, threads=threads)
     plan.run(**{name: inputs[name] for name in plan.problem.tensors if name in inputs})

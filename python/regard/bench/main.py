@@ -22,7 +22,7 @@ MOST_DIFFERENCE = {"fp32": 0.01, "fp16": 0.03, "bf16": 0.06}
 
 
 def difference(found: dict[str, Any], expected: dict[str, Any]) -> float:
-    """The largest, relative to the largest value. Rows that see no key are NaN in some libraries, and 0 here."""
+    """The largest difference, relative to the largest value. Rows that see no key are NaN in some libraries, 0 here."""
 
     def of(one: Any, other: Any) -> float:
         one, other = one.float().nan_to_num(), other.float()
@@ -32,7 +32,7 @@ def difference(found: dict[str, Any], expected: dict[str, Any]) -> float:
 
 
 def contestants(cell: Cell, peers: list[str]) -> dict[str, Call]:
-    """Regard, and the peers that take the problem and compute the same."""
+    """Regard, and the peers that support the problem and compute the same result."""
     calls = {"regard": cell.call()}
     expected = {name: x.clone() for name, x in calls["regard"]().items()}
     for name in peers:
@@ -92,7 +92,7 @@ def line_of(cell: Cell, peers: list[str]) -> dict[str, Any]:
         "differences": cell.differences,
         "ceilings": {},
         "target": cell.plan.target,
-        "threads": plan.get("threads"),  # of a CPU
+        "threads": plan.get("threads"),  # on a CPU
         "kernel": " + ".join(stage["kernel"] for stage in stages),
         "source": " + ".join(stage.get("tier", "") for stage in stages),
         "peak_bytes": cell.bytes + cell.plan.workspace_bytes,
@@ -100,7 +100,7 @@ def line_of(cell: Cell, peers: list[str]) -> dict[str, Any]:
 
 
 def readable(line: dict[str, Any]) -> str:
-    """For people, on standard error."""
+    """A line for people, on standard error."""
     if "peers" not in line:
         return f"{line['problem']}: refused"
     found = [f"{line['problem']}: regard {line['regard_ms']:.3g} ms"]
@@ -123,7 +123,7 @@ def report(asked: dict[str, Any]) -> int:
     made = [cell for cell in cells if isinstance(cell, Cell)]
     threads = [json.loads(cell.plan.json)["threads"] for cell in made if cell.device == "cpu"]
     if threads:
-        torch.set_num_threads(threads[0])  # all have as many
+        torch.set_num_threads(threads[0])  # the same number for all
     measure(made, peers, asked["rounds"])
     for one, cell in zip(asked["cells"], cells):
         on_gpu = isinstance(cell, Cell) and cell.device != "cpu"

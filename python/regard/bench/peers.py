@@ -20,11 +20,11 @@ _SIZES = ("dtype", "b", "hq", "hk", "sq", "sk", "d", "dv")
 
 
 class Unable(Exception):
-    """Raised where a peer does not support a problem; the message says why."""
+    """Raised if a peer does not support a problem; the message says why."""
 
 
 def _asks(cell: Cell) -> dict[str, Any]:
-    """The fields in which a problem differs from the plain one of its sizes."""
+    """The fields in which a problem differs from the plain one of the same size."""
     fields = cell.fields
     words = " ".join(f"{name}={fields[name]}" for name in _SIZES if name != "dtype")
     plain = json.loads(regard.Problem(f"{fields['pass']} {fields['dtype']} {words}").json)
@@ -48,14 +48,14 @@ def _needs_gpu(cell: Cell) -> None:
 
 
 def _arranged(cell: Cell, order: str) -> tuple[Any, Any]:
-    """Functions from the problem's order of the axes to another one, and back."""
+    """Functions from the problem's axis order to another one, and back."""
     layout = cell.fields["layout"]
     there, back = [layout.index(axis) for axis in order], [order.index(axis) for axis in layout]
     return (lambda x: x.permute(there)), (lambda x: x.permute(back))
 
 
 def _recorded(cell: Cell, forward: Callable[..., Any]) -> Call:
-    """A call of forward, or for backward the gradients of its result, which autograd keeps."""
+    """A call of forward or, for backward, the gradients of its result, which autograd keeps."""
     names = ("q", "k", "v", "bias")[: 4 if "grad_bias" in cell.outputs else 3]
     if cell.fields["pass"] == "fwd":
         of = [cell.inputs[name] for name in names]

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-SAMPLE_MS = 2  # as `regard bench` alone
+SAMPLE_MS = 2  # the same as in `regard bench` without peers
 REST_SECONDS = 0.02  # the workers of one library spin for a while, on the cores that the next one needs
 
 
 def sample(call: Callable[[], Any], calls: int, device: str) -> float:
-    """Milliseconds of a call, the mean over `calls`."""
+    """Milliseconds per call, the mean over `calls`."""
     if device == "cpu":
         time.sleep(REST_SECONDS)
     else:

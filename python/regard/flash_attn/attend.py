@@ -1,4 +1,4 @@
-"""One call: what all of flash_attn's functions come down to."""
+"""One call: the common path of all functions of flash_attn."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .words import with_rows_contiguous
 
 
 def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
-    """Rows that see no key have LSE = -inf here; the CUDA library says +inf, and every one does where K is empty. Those
-    libraries drop a gradient of LSE."""
+    """Rows that see no key have LSE = -inf here; the CUDA library returns +inf, and so do all of them if K is
+    empty. Those libraries drop a gradient of LSE."""
     lse = lse.detach()
     return lse.masked_fill(lse == -math.inf, math.inf) if cuda or keys == 0 else lse
 
@@ -40,9 +40,9 @@ def attend_with_state(
     probabilities: bool,
     memory: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, S_dmask where it is asked for and else nothing, rng_state (int64 [2]: seed and offset).
+    """out, softmax_lse, S_dmask if requested and otherwise None, rng_state (int64 [2]: seed and offset).
 
-    memory: where out is written to.
+    memory: where out is written.
     """
     q, k, v = with_rows_contiguous(q, k, v)
     given = {**words, **dropout_words(dropout_p)}

@@ -1,4 +1,4 @@
-"""One call: what all of FlashAttention-3's functions come down to."""
+"""One call: the common path of all functions of FlashAttention-3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .words import descale_words, whole, with_rows_contiguous
 
 
 def with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
-    """q k + qv v is the product of longer rows."""
+    """Computes q k + qv v as the product of longer rows."""
     if qv is None:
         return q, k
     if scaled:

@@ -1,4 +1,4 @@
-"""Between padded batches [b, s, ...] and packed tokens [tokens, ...], as flash_attn.bert_padding does it."""
+"""Conversion of padded batches [b, s, ...] to packed tokens [tokens, ...] and back, as in flash_attn.bert_padding."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torch import Tensor
 
 
 def index_first_axis(input: Tensor, indices: Tensor) -> Tensor:
-    """The rows of `input` that `indices` names."""
+    """The rows of `input` at `indices`."""
     return input.index_select(0, indices)
 
 
 def index_put_first_axis(values: Tensor, indices: Tensor, first_axis_dim: int) -> Tensor:
-    """`values` in the rows that `indices` names, of `first_axis_dim` rows; the others are zero."""
+    """`values` in the rows at `indices`, of `first_axis_dim` rows; the others are zero."""
     rows = values.new_zeros(first_axis_dim, *values.shape[1:])
     return rows.index_copy(0, indices, values)
 
 
 def index_first_axis_residual(input: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of `input` that `indices` names, and `input` itself, for a residual path."""
+    """The rows of `input` at `indices`, and `input` itself, for a residual path."""
     return index_first_axis(input, indices), input
 
 
@@ -38,7 +38,7 @@ def unpad_input(
     """The tokens of a padded batch, packed.
 
     hidden_states: [b, s, ...]. attention_mask: [b, s], True (or 1) for a token that counts. unused_mask: the same for
-    tokens that keep their place but do not count.
+    tokens that keep their position but do not count.
 
     Returns the packed tokens, their indices in the flattened batch, the cumulative lengths (int32 [b+1]), the longest
     length, and how many tokens of each sequence count (int32 [b]).
@@ -66,6 +66,6 @@ def unpad_input_for_concatenated_sequences(
 
 
 def pad_input(hidden_states: Tensor, indices: Tensor, batch: int, seqlen: int) -> Tensor:
-    """Packed tokens back at their places in a batch [batch, seqlen, ...], zeros elsewhere."""
+    """Packed tokens at their original positions in a batch [batch, seqlen, ...], zeros elsewhere."""
     shape: Any = (batch, seqlen, *hidden_states.shape[1:])
     return index_put_first_axis(hidden_states, indices, batch * seqlen).view(shape)

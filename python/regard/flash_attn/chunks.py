@@ -1,4 +1,4 @@
-"""Chunked attention: a query sees only keys of its own chunk. Said by ranges of keys, one for each row."""
+"""Chunked attention: a query sees only keys of its own chunk. Expressed by a range of keys for each row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .packed import places
 
 def chunk_ranges(q: Tensor, k: Tensor, chunk: int, words: dict[str, Any]) -> Tensor:
     """int32 [1, sq, 2], or packed [tq, 2]. The diagonal of a row is aligned to the bottom-right corner, and its chunk
-    is the one that the diagonal's key lies in."""
+    is the one that contains the diagonal's key."""
     if "offsets_q" not in words:
         diagonal = torch.arange(q.shape[1], dtype=torch.int32, device=q.device) + (k.shape[1] - q.shape[1])
         return _ranges(diagonal, chunk)[None]

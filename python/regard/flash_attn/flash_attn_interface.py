@@ -1,7 +1,7 @@
 """The functions of flash_attn 2, with its signatures, defaults and results.
 
 out has the type and shape of q (with V's head dimension). With return_attn_probs=True there is also softmax_lse, fp32
-[b, h, s] or packed [h, tokens], and S_dmask, which is for tests: what it holds depends on the flavour that `register`
+[b, h, s] or packed [h, tokens], and S_dmask, which is for tests: its contents depend on the flavour that `register`
 chose, and it is empty without dropout.
 """
 
@@ -15,7 +15,7 @@ from ..torch.applied import applied
 from . import extension as flash_attn_gpu  # noqa: F401
 from .attend import attend
 from .kvcache import refuse_cache, refuse_pages
-from .raw import (  # noqa: F401  what pipelines and ring attention import from here
+from .raw import (  # noqa: F401  imported from here by pipelines and ring attention
     _flash_attn_backward,
     _flash_attn_forward,
     _flash_attn_varlen_backward,
@@ -27,7 +27,7 @@ from .raw import (  # noqa: F401  what pipelines and ring attention import from 
 )
 from .words import packed_words, score_words, unpacked
 
-USE_TRITON_ROCM = False  # which of flash_attn's own libraries it uses: none of them here
+USE_TRITON_ROCM = False  # which of its libraries flash_attn uses: here none
 
 
 def flash_attn_func(
@@ -44,7 +44,7 @@ def flash_attn_func(
     return_attn_probs: bool = False,
 ) -> Any:
     """Attention of q [b, sq, hq, d] to k, v [b, sk, hk, d]; hq is a multiple of hk. Tensors of [b, h, s, d] would run
-    too, with a wrong result.
+    as well, with a wrong result.
 
     causal and window_size are aligned to the bottom-right corner: query i sees key j where
     i + sk - sq - left <= j <= i + sk - sq + right, and -1 is unbounded. alibi_slopes: fp32 [hq] or [b, hq], adds
@@ -107,7 +107,7 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: Tensor | None = None,
 ) -> Any:
-    """flash_attn_func of packed sequences: q [tq, hq, d], k, v [tk, hk, d].
+    """flash_attn_func for packed sequences: q [tq, hq, d], k, v [tk, hk, d].
 
     cu_seqlens_q, cu_seqlens_k: int32 [b+1], cumulative, first 0. max_seqlen_q and max_seqlen_k: the longest sequences.
     """
@@ -202,10 +202,10 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
 ) -> NoReturn:
-    """Refused: the kernels of KV caches are not there yet."""
+    """Refused: there are no kernels for KV caches yet."""
     refuse_cache("flash_attn_with_kvcache")
 
 
 def _get_block_size_n(device: Any, head_dim: int, is_dropout: bool, is_causal: bool) -> int:
-    """How many keys' largest score S_dmask is relative to; here those of a whole row, however long."""
+    """How many keys share the maximum that S_dmask is relative to; here all keys of a row, however long."""
     return 1 << 30

@@ -1,5 +1,5 @@
-"""Which of flash_attn's two libraries a program was written for. They differ in what is there for tests and in the
-logarithms of rows that see no key; outputs and gradients are the same."""
+"""Which of flash_attn's two libraries a program was written for. They differ in results that are meant for tests and
+in the LSE of rows that see no key; outputs and gradients are the same."""
 
 from __future__ import annotations
 

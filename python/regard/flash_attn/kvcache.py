@@ -1,4 +1,4 @@
-"""What needs a KV cache, which has no kernels yet."""
+"""Functions that need a KV cache, which has no kernels yet."""
 
 from __future__ import annotations
 

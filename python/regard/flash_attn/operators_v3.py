@@ -1,4 +1,4 @@
-"""torch.ops.flash_attn_3: FlashAttention-3's extension, whose functions are operators of PyTorch."""
+"""torch.ops.flash_attn_3: FlashAttention-3's extension, whose functions are PyTorch operators."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SCHEMAS = (
 
 
 def _fwd(*arguments: Any) -> tuple[Tensor, ...]:
-    """As `_flash_attn_forward` has them; PyTorch leaves out those after the last that is not at its default."""
+    """Arguments as `_flash_attn_forward` has them; PyTorch omits trailing ones that are at their defaults."""
     return _flash_attn_forward(*arguments)
 
 
 def _bwd(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *others: Any) -> tuple[Tensor, ...]:
-    """dq, dk and dv, and in place of what flash_attn keeps of its work, nothing."""
+    """dq, dk and dv, and nothing in place of flash_attn's intermediate results."""
     gradients, sequences, scores = (others[:3] + (None,) * 3)[:3], others[3:9], others[9:]
     sequences += (None,) * (6 - len(sequences))
     results = _flash_attn_backward(dout, q, k, v, out, lse, *sequences, *gradients, *scores)
@@ -67,7 +67,7 @@ _library: torch.library.Library | None = None
 
 
 def refuse_others() -> None:
-    """An extension that is loaded already keeps its operators."""
+    """Raises ImportError if an extension that is already loaded has defined the operators."""
     if _schemas is None and hasattr(torch.ops.flash_attn_3, "fwd"):
         raise ImportError(
             "the operators torch.ops.flash_attn_3 are there already, of an extension: call "
@@ -89,7 +89,7 @@ def define() -> None:
 
 
 def undefine() -> None:
-    """Only their schemas stay: PyTorch frees those under whoever still holds one of the operators."""
+    """Keeps only the schemas: PyTorch would free them even if other code still holds one of the operators."""
     global _library
     if _library is not None:
         _library._destroy()

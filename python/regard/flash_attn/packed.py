@@ -1,4 +1,4 @@
-"""Where tokens of packed sequences lie, told on their own device without waiting for it."""
+"""Where tokens of packed sequences are, computed on their own device without waiting for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def places(offsets: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """The sequence of each token and its place within it. Tokens past the last sequence count as its own."""
+    """The sequence of each token and its position within it. Tokens past the last sequence count as part of it."""
     token = torch.arange(tokens, dtype=offsets.dtype, device=offsets.device)
     sequence = torch.searchsorted(offsets[1:], token, right=True).clamp(max=offsets.shape[0] - 2)
     return sequence, token - offsets[sequence]

@@ -1,4 +1,4 @@
-"""What flash_attn returns beside its results when it is asked for probabilities (S_dmask), which is for tests only."""
+"""S_dmask, which flash_attn returns when probabilities are requested; it is for tests only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..torch import attention
 from . import flavour
 from .packed import pad, places
 
-_KEYS_AT_ONCE = 256  # a head dimension that every kernel has
+_KEYS_AT_ONCE = 256  # a head dimension that every kernel supports
 
 
 def _rounded(length: int) -> int:
@@ -19,8 +19,8 @@ def _rounded(length: int) -> int:
 
 
 def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
-    """P without dropout, [b, hq, sq, sk] or packed [tq, hq, sk], by attention itself: where V is a unit vector for
-    each key, O is the weight of each key."""
+    """P without dropout, [b, hq, sq, sk] or packed [tq, hq, sk], from attention itself: if V is a unit vector for each
+    key, O is the weight of each key."""
     packed = "offsets_k" in words
     keys = words["sk"] if packed else k.shape[1]
     units = torch.eye(keys, dtype=q.dtype, device=q.device)
@@ -36,15 +36,15 @@ def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
 
 
 def _signed(p: Tensor, kept: Tensor) -> Tensor:
-    """As the CUDA library leaves them: relative to the largest of a row, negative where dropped."""
+    """Probabilities as the CUDA library returns them: relative to the largest of a row, negative where dropped."""
     largest = p.amax(dim=-1, keepdim=True)
     return torch.where(kept != 0, p, -p) / largest.clamp_min(torch.finfo(torch.float32).tiny)
 
 
 def s_dmask(q: Tensor, k: Tensor, kept: Tensor, words: dict[str, Any]) -> Tensor:
-    """kept: the dropout mask. words: of the call, without its dropout."""
+    """kept: the dropout mask. words: options of the call, without its dropout."""
     if flavour.chosen() == "ck":
-        return torch.where(kept != 0, 0, 255).to(torch.uint8)  # random bytes: all there is to them is which are small
+        return torch.where(kept != 0, 0, 255).to(torch.uint8)  # random bytes: only which ones are small has a meaning
     with torch.no_grad():
         p = _probabilities(q.detach(), k.detach(), words)
     if "offsets_q" in words:

@@ -1,5 +1,5 @@
-"""flash_attn's forward and backward passes by themselves, as ring attention and pipelines call them: nothing of them
-is recorded by autograd."""
+"""flash_attn's separate forward and backward passes, as ring attention and pipelines call them: autograd does not
+record them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def forward(
     return_softmax: bool,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What `_flash_attn_forward` returns, with memory for out where it is given."""
+    """The results of `_flash_attn_forward`, in the given memory for out if there is one."""
     return attend_with_state(q, k, v, words, dropout_p, return_softmax, out)
 
 
@@ -52,7 +52,7 @@ def _flash_attn_forward(
     alibi_slopes: Tensor | None,
     return_softmax: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, S_dmask (empty unless it is asked for and there is dropout), and rng_state for backward."""
+    """out, softmax_lse, S_dmask (empty unless it is requested and there is dropout), and rng_state for backward."""
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
     return forward(q, k, v, words, dropout_p, return_softmax)
 
@@ -96,7 +96,7 @@ def backward(
     dropout_p: float = 0.0,
     rng_state: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """The gradients of q, k and v, written to those that are given. inputs: q, k, v, out and softmax_lse."""
+    """The gradients of q, k and v, written to the given tensors if any. inputs: q, k, v, out and softmax_lse."""
     if dropout_p and rng_state is None:
         raise ValueError("backward with dropout needs the rng_state that forward returned")
     *rows, lse = [tensor.detach() for tensor in inputs]
@@ -130,7 +130,7 @@ def _flash_attn_backward(
     deterministic: bool,
     rng_state: Tensor | None = None,
 ) -> None:
-    """Writes dq, dk and dv. The row sums that flash_attn returns stay within the kernels here."""
+    """Writes dq, dk and dv. The row sums that flash_attn returns stay inside the kernels here."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
     backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
@@ -161,7 +161,7 @@ def _flash_attn_varlen_backward(
     rng_state: Tensor | None = None,
     zero_tensors: bool = False,
 ) -> None:
-    """The same for packed sequences. With zero_tensors rows outside of them are zero, and else stay as they are."""
+    """The same for packed sequences. Rows outside of them become zero with zero_tensors, otherwise stay as they are."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)

@@ -1,5 +1,5 @@
-"""FlashAttention-3's forward and backward passes by themselves, as ring attention and pipelines call them: nothing of
-them is recorded by autograd."""
+"""FlashAttention-3's separate forward and backward passes, as ring attention and pipelines call them: autograd does
+not record them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _flash_attn_forward(
     pack_gqa: bool | None = None,
     sm_margin: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, and the parts of both, which are empty: they are combined already."""
+    """out, softmax_lse, and the partial results of both, which are empty: they are combined already."""
     of_caches = {
         "k_new": k_new,
         "v_new": v_new,
@@ -98,7 +98,7 @@ def _flash_attn_backward(
     deterministic: bool = False,
     sm_margin: int = 0,
 ) -> tuple[Tensor, ...]:
-    """dq, dk and dv, written to those that are given. Rows of tokens that do not count stay as they are in these."""
+    """dq, dk and dv, written to the given tensors if any, where rows of tokens that do not count stay as they are."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, is_causal, window, softcap, None, deterministic)
     words |= sequence_words(cu_seqlens_q, cu_seqlens_k, sequed_q, sequed_k, max_seqlen_q, max_seqlen_k)

@@ -40,8 +40,8 @@ def register(flavour: str = "cuda") -> None:
     """From now on `import flash_attn`, its submodules and `import flash_attn_interface` find this package, and
     torch.ops.flash_attn_3 has its operators.
 
-    flavour: which library's habits a program counts on, "cuda" or "ck". They differ in S_dmask (signed probabilities,
-    or random bytes that say what was dropped) and in the LSE of rows that see no key (+inf, or -inf).
+    flavour: which library's conventions a program relies on, "cuda" or "ck". They differ in S_dmask (signed
+    probabilities, or random bytes that say what was dropped) and in the LSE of rows that see no key (+inf, or -inf).
 
     Takes precedence over an installed flash_attn and warns about it; if it is already imported, raises ImportError.
     """
@@ -53,7 +53,7 @@ def register(flavour: str = "cuda") -> None:
 
 
 def unregister() -> None:
-    """Undoes `register`: the names are free again, and what was imported under them goes on working.
+    """Undoes `register`: the names are free again; modules already imported under them keep working.
 
     Operators of torch.ops.flash_attn_3 no longer run. Their schemas stay, so that FlashAttention-3's own extension
     cannot be loaded in the same process.

@@ -1,7 +1,7 @@
 """The interface of FlashAttention-3 (the module flash_attn_interface), as far as there are kernels.
 
-num_splits, pack_gqa and sm_margin say how its kernels divide their work and not what they compute: here the plan
-decides that. LSE of a row that sees no key is -inf, and +inf where K is empty.
+num_splits, pack_gqa and sm_margin say how its kernels divide their work, not what they compute; here the plan decides
+that. The LSE of a row that sees no key is -inf, or +inf if K is empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..errors import RefusedError, invalid
 from ..torch.applied import applied
 from .attend_v3 import attend
 from .kvcache import refuse_cache
-from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  what pipelines import from here
+from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  imported from here by pipelines
 from .words import packed_words, score_words, unpacked, used_words
 
 flash_attn_3_gpu = torch.ops.flash_attn_3
@@ -40,11 +40,11 @@ def flash_attn_func(
     sm_margin: int = 0,
     return_attn_probs: bool = False,
 ) -> Any:
-    """Attention of q [b, sq, hq, d] to k [b, sk, hk, d] and v [b, sk, hk, dv]. Tensors of [b, h, s, d] would run too,
-    with a wrong result.
+    """Attention of q [b, sq, hq, d] to k [b, sk, hk, d] and v [b, sk, hk, dv]. Tensors of [b, h, s, d] would run as
+    well, with a wrong result.
 
     qv: [b, sq, hq, dv], whose products with v are added to the scores. q_descale, k_descale, v_descale: fp32 [b, hk],
-    of 8-bit tensors. attention_chunk: a query sees only keys of its own chunk of that many.
+    for 8-bit tensors. attention_chunk: the size of chunks; a query sees only keys of its own chunk.
     """
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
     return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
@@ -65,7 +65,7 @@ def flash_attn_qkvpacked_func(
     sm_margin: int = 0,
     return_attn_probs: bool = False,
 ) -> Any:
-    """flash_attn_func of one tensor [b, s, 3, h, d], or [b, s, hq + 2 hk, d] with num_heads_q."""
+    """flash_attn_func for one tensor [b, s, 3, h, d], or [b, s, hq + 2 hk, d] with num_heads_q."""
     if qkv.dim() == 5:
         q, k, v = unpacked("qkv", qkv, 2, 3)
     elif num_heads_q is None:
@@ -105,7 +105,7 @@ def flash_attn_varlen_func(
     sm_margin: int = 0,
     return_attn_probs: bool = False,
 ) -> Any:
-    """flash_attn_func of packed sequences [tokens, heads, dim]; cu_seqlens_q, cu_seqlens_k: int32 [b+1].
+    """flash_attn_func for packed sequences [tokens, heads, dim]; cu_seqlens_q, cu_seqlens_k: int32 [b+1].
 
     seqused_q, seqused_k: int32 [b], how many tokens of each sequence count; rows of the others are zero.
     """
@@ -168,7 +168,7 @@ def flash_attn_with_kvcache(
     sm_margin: int = 0,
     return_softmax_lse: bool = False,
 ) -> NoReturn:
-    """Refused: the kernels of KV caches are not there yet."""
+    """Refused: there are no kernels for KV caches yet."""
     refuse_cache("flash_attn_with_kvcache")
 
 
@@ -182,7 +182,7 @@ def refuse_combine() -> NoReturn:
 def flash_attn_combine(
     out_partial: Tensor, lse_partial: Tensor, out: Tensor | None = None, out_dtype: torch.dtype | None = None
 ) -> NoReturn:
-    """Refused: attention splits its keys and combines the parts by itself here."""
+    """Refused: attention splits its keys and combines the parts internally."""
     refuse_combine()
 
 

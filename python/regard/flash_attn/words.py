@@ -1,4 +1,4 @@
-"""flash_attn's arguments in Regard's words."""
+"""flash_attn's arguments as options of Regard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..words import PAIR, told
 
 
 def read_window(window_size: Any) -> tuple[int, int]:
-    """(left, right), of whole numbers or of a tensor; negative is unbounded."""
+    """(left, right), integers or a tensor; negative is unbounded."""
     try:
         left, right = window_size
         return max(-1, operator.index(left)), max(-1, operator.index(right))
@@ -30,7 +30,7 @@ def is_on(name: str, value: Any) -> bool:
 
 
 def whole(name: str, value: Any) -> Any:
-    """A whole number, of Python or of a tensor; a symbol stays one."""
+    """An integer, from Python or from a tensor; a symbol is returned as it is."""
     try:
         return value if isinstance(value, (int, SymInt)) else operator.index(value)
     except TypeError:
@@ -45,7 +45,7 @@ def score_words(
     alibi_slopes: Tensor | None = None,
     deterministic: bool = False,
 ) -> dict[str, Any]:
-    """What is said about the scores, and nothing about what is at its default."""
+    """The options for scores; arguments at their defaults give none."""
     words: dict[str, Any] = {}
     if softmax_scale is not None:
         words["scale"] = softmax_scale
@@ -54,7 +54,7 @@ def score_words(
     window = read_window(window_size)
     if window != (-1, -1):
         words["window"] = window
-    if not softcap <= 0:  # flash_attn caps nothing by what is not above 0; NaN is refused later
+    if not softcap <= 0:  # in flash_attn only a value above 0 is a cap; NaN is refused later
         words["softcap"] = softcap
     if alibi_slopes is not None:
         words["alibi"] = alibi_slopes
@@ -69,7 +69,7 @@ def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, 
 
 
 def used_words(seqused_q: Tensor | None, seqused_k: Tensor | None) -> dict[str, Any]:
-    """How many tokens of each sequence count, where that is said."""
+    """How many tokens of each sequence count, if that is given."""
     return {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
 
 
@@ -81,7 +81,7 @@ def sequence_words(
     max_seqlen_q: int | None,
     max_seqlen_k: int | None,
 ) -> dict[str, Any]:
-    """Where packed sequences lie, if they are, and how many tokens of each sequence count."""
+    """Where packed sequences begin, if they are packed, and how many tokens of each sequence count."""
     words: dict[str, Any] = {}
     if cu_seqlens_q is not None and cu_seqlens_k is not None:
         if max_seqlen_q is None or max_seqlen_k is None:
@@ -98,7 +98,7 @@ def sequence_words(
 
 
 def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
-    """Factors of 8-bit tensors that are like `of`; where one of them is given, the others are 1."""
+    """The factors of 8-bit tensors like `of`; if one of them is given, the others default to 1."""
     factors = {"q": q, "k": k, "v": v}
     given = {name: factor for name, factor in factors.items() if factor is not None}
     if not given:
@@ -111,7 +111,7 @@ def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | No
 
 
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:
-    """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d after it."""
+    """Q, K and V, or K and V, from one tensor that has them along `axis`, followed by heads and d."""
     if packed.dim() != axis + 3 or packed.shape[axis] != parts:
         rows = "b, s" if axis == 2 else "tokens"
         raise invalid(f"{name} has shape {list(packed.shape)}; it must be [{rows}, {parts}, heads, d]")
@@ -119,5 +119,5 @@ def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, 
 
 
 def with_rows_contiguous(*tensors: Tensor) -> list[Tensor]:
-    """flash_attn copies what is not contiguous in its last dimension."""
+    """flash_attn copies tensors that are not contiguous in their last dimension."""
     return [with_contiguous_rows(tensor) for tensor in tensors]

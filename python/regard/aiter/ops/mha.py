@@ -1,7 +1,7 @@
-"""What `aiter.ops.mha` has: attention of whole and packed sequences, and its passes by themselves."""
+"""The functions of `aiter.ops.mha`: attention of whole and packed sequences, and its separate passes."""
 
 from ...torch.applied import applied
-from ..by_parts import (  # noqa: F401  what pipelines import from here
+from ..by_parts import (  # noqa: F401  imported from here by pipelines
     _flash_attn_backward,
     _flash_attn_forward,
     _flash_attn_varlen_backward,

@@ -1,4 +1,4 @@
-"""One call: what both functions of FlashAttention-4 come down to."""
+"""One call: the common path of both functions of FlashAttention-4."""
 
 from __future__ import annotations
 

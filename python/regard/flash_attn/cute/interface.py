@@ -1,7 +1,7 @@
 """The interface of FlashAttention-4 (flash_attn.cute.interface), as far as there are kernels.
 
-Its functions return (out, lse), where lse is None unless return_lse asks for it: natural logarithm, fp32 [b, h, s] or
-packed [h, tokens], with the heads last where there is a qv. A gradient through lse is refused.
+Its functions return (out, lse), where lse is None unless return_lse is set: natural logarithm, fp32 [b, h, s] or
+packed [h, tokens], with the heads last if there is a qv. A gradient through lse is refused.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def flash_attn_varlen_func(
     seqlen_k_per_split: int | None = None,
     disable_scheduler_metadata: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """flash_attn_func of packed sequences [tokens, heads, dim] with cu_seqlens_q and cu_seqlens_k, int32 [b+1], or of
+    """flash_attn_func for packed sequences [tokens, heads, dim] with cu_seqlens_q and cu_seqlens_k, int32 [b+1], or for
     padded ones [b, s, heads, dim].
 
     seqused_q, seqused_k: int32 [b], how many tokens of each sequence count; rows of the others are zero. max_seqlen_q
-    and max_seqlen_k: the longest packed sequences, by default as many as there are tokens. min_seqlen_k and
-    disable_scheduler_metadata change nothing here.
+    and max_seqlen_k: the longest packed sequences, by default the number of tokens. min_seqlen_k and
+    disable_scheduler_metadata are ignored here.
     """
     refuse_functions(
         score_mod=score_mod,
@@ -144,7 +144,7 @@ def flash_attn_combine(
     virtual_batch_idx: Tensor | None = None,
     return_lse: bool = True,
 ) -> NoReturn:
-    """Refused: attention splits its keys and combines the parts by itself here."""
+    """Refused: attention splits its keys and combines the parts internally."""
     refuse_combine()
 
 

@@ -1,4 +1,4 @@
-"""FlashAttention-4's arguments in Regard's words, and the sentences for those that have no kernels."""
+"""FlashAttention-4's arguments as options of Regard, and the messages for those without kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .. import words as flash_words
 def read_window(window_size: Any) -> tuple[int, int]:
     """(left, right), with -1 for unbounded.
 
-    A negative side of FlashAttention-4 moves the window away from the diagonal, but for (-1, -1), which is unbounded.
+    A negative side moves the window away from the diagonal in FlashAttention-4, except (-1, -1), which is unbounded.
     """
     try:
         left, right = (None if side is None else operator.index(side) for side in window_size)
@@ -44,7 +44,7 @@ def score_words(
     window = read_window(window_size)
     words = flash_words.score_words(softmax_scale, causal, window, softcap or 0.0, None, deterministic)
     if learnable_sink is not None:
-        words["sink"] = learnable_sink.float()  # exactly, from any of the types that it may have
+        words["sink"] = learnable_sink.float()  # exact for every type that it can have
     return words
 
 

@@ -1,1 +1,1 @@
-"""flash_attn.layers: what of it belongs to attention."""
+"""The attention part of flash_attn.layers."""

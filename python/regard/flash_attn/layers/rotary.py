@@ -1,4 +1,4 @@
-"""Rotary embeddings with gradients, as flash_attn.layers.rotary has them."""
+"""Rotary embeddings with gradients, as in flash_attn.layers.rotary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Rotate(torch.autograd.Function):
         if not inplace:
             return _rotate_parts(x.clone(), parts, how)
         if _is_part_of_many(x):
-            _rotate_parts(x.data, parts, how)  # unnoticed: the other parts would be refused from here on
+            _rotate_parts(x.data, parts, how)  # hidden from autograd, which would refuse the other parts from here on
         else:
             _rotate_parts(x, parts, how)
             if not _is_leaf(x):
@@ -49,7 +49,7 @@ class _Rotate(torch.autograd.Function):
 
 
 # Autograd forbids in-place changes of leaves, and of parts of unbind, split or chunk. Rotated in place, these keep
-# the gradient that they had: the result, which shares their memory, has the new one, as in flash_attn.
+# their previous gradient function: the result, which shares their memory, has the new one, as in flash_attn.
 
 
 def _is_leaf(x: Tensor) -> bool:
@@ -65,7 +65,7 @@ def _rotated(x: Tensor, inplace: bool, parts: list[_Part], how: dict[str, Any]) 
     if not torch.compiler.is_compiling():
         rotated: Tensor = _Rotate.apply(x, inplace, parts, how)
         return rotated
-    # Graphs lose which tensors a Function changes, so there the operators are recorded one by one.
+    # Graphs lose track of the tensors that a Function changes, so there the operators are recorded one by one.
     if inplace and not _is_leaf(x):
         return _rotate_parts(x, parts, how)
     rotated = _rotate_parts(x.clone(), parts, how)
@@ -87,11 +87,11 @@ def apply_rotary_emb(
 ) -> Tensor:
     """x with its first dimensions rotated: [b, s, h, d], or [tokens, h, d] with cu_seqlens.
 
-    cos, sin: [positions, rotated / 2], which get no gradients. interleaved: pairs (0, 1), (2, 3) ...; else the two
-    halves of what is rotated. seqlen_offsets: where each sequence begins, one number or an int tensor [b].
+    cos, sin: [positions, rotated / 2], which get no gradients. interleaved: pairs (0, 1), (2, 3) ...; otherwise the two
+    halves of the rotated dimensions. seqlen_offsets: where each sequence begins, one number or an int tensor [b].
 
-    inplace: x is changed. Where x is a leaf that requires a gradient, or a part of unbind, split or chunk, go on with
-    the result, which has the gradient. torch.compile refuses such parts.
+    inplace: changes x. If x is a leaf that requires a gradient, or a part of unbind, split or chunk, continue with the
+    result, which has the gradient. torch.compile refuses such parts.
     """
     how = {
         "interleaved": interleaved,
@@ -172,9 +172,9 @@ ApplyRotaryEmbKV_ = applied("ApplyRotaryEmbKV_", apply_rotary_emb_kv_, "kv cos s
 
 
 class RotaryEmbedding(torch.nn.Module):
-    """Rotates Q and K by their positions: by base ** (-i / dim) per position in pair i, as RoFormer has it.
+    """Rotates Q and K by their positions: by base ** (-i / dim) per position in pair i, as in RoFormer.
 
-    With scale_base, pairs also grow (Q) and shrink (K) with the position, as XPos has it.
+    With scale_base, pairs also grow (Q) and shrink (K) with the position, as in XPos.
     """
 
     inv_freq: Tensor
@@ -230,10 +230,10 @@ class RotaryEmbedding(torch.nn.Module):
         num_heads_q: int | None = None,
     ) -> Any:
         """Rotates in place: qkv [b, s, 3, h, d] (or [b, s, hq + 2 hk, d] with num_heads_q), or, with kv
-        [b, s, 2, hk, d], qkv is q [b, s, hq, d] and both come back.
+        [b, s, 2, hk, d], qkv is q [b, s, hq, d] and both are returned.
 
-        seqlen_offset: the position of the first token, for all or int [b], for which max_seqlen says how many
-        positions there may be.
+        seqlen_offset: the position of the first token, for all or int [b]; in the latter case max_seqlen says how many
+        positions there can be.
         """
         if max_seqlen is not None:
             self._update_cos_sin_cache(max_seqlen, device=qkv.device, dtype=qkv.dtype)

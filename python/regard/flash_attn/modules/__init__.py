@@ -1,1 +1,1 @@
-"""Modules of PyTorch, as flash_attn.modules has them: attention alone."""
+"""The attention modules of flash_attn.modules."""

@@ -55,13 +55,13 @@ class _FlashAttention(_Attention):
             "softmax_scale": self.softmax_scale,
             "causal": self.is_causal(causal),
             "window_size": self.window_size,
-            "alibi_slopes": None if slopes is None else slopes.float(),  # a module that was cast has cast its buffers
+            "alibi_slopes": None if slopes is None else slopes.float(),  # casting a module casts its buffers
             "deterministic": self.deterministic,
         }
 
 
 class FlashSelfAttention(_FlashAttention):
-    """flash_attn_qkvpacked_func, or the same of packed sequences, with dropout while the module is training."""
+    """flash_attn_qkvpacked_func, or the same for packed sequences, with dropout while the module is training."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FlashSelfAttention(_FlashAttention):
     ) -> Tensor:
         """qkv: [b, s, 3, h, d], or [tokens, 3, h, d] with cu_seqlens (int32 [b+1]) and max_seqlen.
 
-        causal: instead of the module's. Returns [b, s, h, d] or [tokens, h, d].
+        causal: overrides the module's. Returns [b, s, h, d] or [tokens, h, d].
         """
         refuse_half_of(cu_seqlens=cu_seqlens, max_seqlen=max_seqlen)
         if cu_seqlens is None:
@@ -91,7 +91,7 @@ class FlashSelfAttention(_FlashAttention):
 
 
 class FlashCrossAttention(_FlashAttention):
-    """flash_attn_kvpacked_func, or the same of packed sequences, with dropout while the module is training."""
+    """flash_attn_kvpacked_func, or the same for packed sequences, with dropout while the module is training."""
 
     def __init__(
         self,
@@ -131,14 +131,14 @@ class FlashCrossAttention(_FlashAttention):
 
 
 def refuse_half_of(**sequences: Any) -> None:
-    """Refuses packed sequences of which some arguments are missing."""
+    """Refuses packed sequences with missing arguments."""
     missing = [name for name, value in sequences.items() if value is None]
     if missing and len(missing) < len(sequences):
         raise invalid(f"packed sequences need {' and '.join(sequences)}, and {', '.join(missing)} is not given")
 
 
 class SelfAttention(_Attention):
-    """Attention of one packed tensor, with a mask of padding. Rows that see no key are 0."""
+    """Attention of one packed tensor, with a padding mask. Rows that see no key are 0."""
 
     def __init__(
         self, causal: bool = False, softmax_scale: float | None = None, attention_dropout: float = 0.0
@@ -146,7 +146,7 @@ class SelfAttention(_Attention):
         super().__init__(causal, softmax_scale, attention_dropout)
 
     def forward(self, qkv: Tensor, causal: bool | None = None, key_padding_mask: Tensor | None = None) -> Tensor:
-        """qkv: [b, s, 3, h, d]. key_padding_mask: boolean [b, s], True for keys that are seen."""
+        """qkv: [b, s, 3, h, d]. key_padding_mask: boolean [b, s], True for visible keys."""
         q, k, v = unpacked("qkv", qkv, 2, 3)
         words: dict[str, Any] = {"causal": True} if self.is_causal(causal) else {}
         if key_padding_mask is not None:
@@ -155,7 +155,7 @@ class SelfAttention(_Attention):
 
 
 class CrossAttention(_Attention):
-    """Attention to one tensor of keys and values, with a mask of padding. Rows that see no key are 0."""
+    """Attention to one tensor of keys and values, with a padding mask. Rows that see no key are 0."""
 
     def __init__(
         self, causal: bool = False, softmax_scale: float | None = None, attention_dropout: float = 0.0
@@ -165,9 +165,9 @@ class CrossAttention(_Attention):
     def forward(
         self, q: Tensor, kv: Tensor, causal: bool | None = None, key_padding_mask: Tensor | None = None
     ) -> Tensor:
-        """q: [b, sq, hq, d]; kv: [b, sk, 2, hk, d]. key_padding_mask: boolean [b, sk], True for keys that are seen.
+        """q: [b, sq, hq, d]; kv: [b, sk, 2, hk, d]. key_padding_mask: boolean [b, sk], True for visible keys.
 
-        causal is aligned to the bottom-right corner, and with a mask to as many keys as it shows.
+        causal is aligned to the bottom-right corner, counting only the visible keys if there is a mask.
         """
         k, v = unpacked("kv", kv, 2, 2)
         words: dict[str, Any] = {}

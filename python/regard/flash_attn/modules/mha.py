@@ -1,5 +1,5 @@
-"""Multi-head attention with its projections (flash_attn.modules.mha): the same parameters, so that a state_dict of
-flash_attn's loads."""
+"""Multi-head attention with its projections (flash_attn.modules.mha): the parameters are the same, so that a
+state_dict of flash_attn loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import RefusedError, invalid
-from ..flash_attn_interface import (  # noqa: F401  what programs import from here
+from ..flash_attn_interface import (  # noqa: F401  imported from here by programs
     flash_attn_kvpacked_func,
     flash_attn_qkvpacked_func,
     flash_attn_varlen_kvpacked_func,
@@ -22,8 +22,8 @@ from .inner import CrossAttention, FlashCrossAttention, FlashSelfAttention, Self
 
 
 def get_alibi_slopes(nheads: int) -> list[float]:
-    """The slope of each head: 2 ** (-8 i / n) for n heads, a power of two. The heads beyond one get every second of the
-    next power's."""
+    """The slope of each head: 2 ** (-8 i / n) for n heads, a power of two. Heads beyond a power of two get every second
+    slope of the next power."""
     power = 1 << (nheads.bit_length() - 1)
     slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]
     between = [2.0 ** (-4 * i / power) for i in range(1, 2 * power, 2)]
@@ -31,8 +31,8 @@ def get_alibi_slopes(nheads: int) -> list[float]:
 
 
 def _update_kv_cache(kv: Tensor, inference_params: Any, layer_idx: int) -> Tensor:
-    """Writes kv [b, s, 2, hk, d] into the layer's cache, which it makes at the first call, at the place that
-    inference_params says. Returns the cache as far as it is filled."""
+    """Writes kv [b, s, 2, hk, d] into the layer's cache, which is made at the first call, at the position given by
+    inference_params. Returns the filled part of the cache."""
     caches = inference_params.key_value_memory_dict
     if layer_idx not in caches:
         size = (inference_params.max_batch_size, inference_params.max_seqlen, *kv.shape[2:])
@@ -49,10 +49,9 @@ def _update_kv_cache(kv: Tensor, inference_params: Any, layer_idx: int) -> Tenso
 class MHA(torch.nn.Module):
     """Self-attention, or cross-attention with cross_attn=True, of x [b, s, embed_dim].
 
-    num_heads_kv: heads of K and V, as many as of Q by default. rotary_emb_dim: how many dimensions of a head rotary
+    num_heads_kv: heads of K and V, by default as many as of Q. rotary_emb_dim: how many dimensions of a head rotary
     embeddings rotate, 0 for none. use_flash_attn: the inner attention takes packed sequences, windows and ALiBi instead
-    of key_padding_mask; both are Regard's. return_residual: x comes back beside the result. fused_bias_fc changes
-    nothing.
+    of key_padding_mask; both are Regard's. return_residual: x is returned as well. fused_bias_fc is ignored.
     """
 
     def __init__(
@@ -143,9 +142,9 @@ class MHA(torch.nn.Module):
     ) -> Any:
         """x: [b, s, embed_dim], or [tokens, embed_dim] with cu_seqlens and max_seqlen (use_flash_attn=True).
 
-        x_kv: what keys and values are made of, by default x; mixer_subset: which tokens of x are queries; both for
-        cross-attention. key_padding_mask: boolean [b, s], True for keys that are seen (use_flash_attn=False).
-        inference_params: where K and V are kept from call to call. kwargs go to the inner attention.
+        x_kv: the input of keys and values, by default x; mixer_subset: which tokens of x are queries; both for
+        cross-attention. key_padding_mask: boolean [b, s], True for visible keys (use_flash_attn=False).
+        inference_params: where K and V are kept from call to call. kwargs are passed to the inner attention.
         """
         self._refuse(x_kv, key_padding_mask, cu_seqlens, max_seqlen, mixer_subset, inference_params)
         if self.use_flash_attn:
@@ -168,7 +167,7 @@ class MHA(torch.nn.Module):
         return (out, x) if self.return_residual else out
 
     def _projected(self, x: Tensor, x_kv: Tensor | None, mixer_subset: Any) -> tuple[Tensor, ...]:
-        """qkv [..., 3, h, d], or, where keys are not like queries, q [..., hq, d] and kv [..., 2, hk, d]."""
+        """qkv [..., 3, h, d] or, if keys are not shaped like queries, q [..., hq, d] and kv [..., 2, hk, d]."""
         if self.cross_attn:
             q = self.Wq(x if mixer_subset is None else x[:, mixer_subset])
             kv = self.Wkv(x if x_kv is None else x_kv)
@@ -207,7 +206,7 @@ class MHA(torch.nn.Module):
 
 
 def _places(inference_params: Any) -> tuple[int, int]:
-    """The position of the first token, and how many there may be."""
+    """The position of the first token, and how many positions there can be."""
     if inference_params.lengths_per_sample is not None:
         raise RefusedError(
             "lengths_per_sample says where each sequence ends in a KV cache, which has no kernels yet: use sequences "

@@ -1,1 +1,1 @@
-"""flash_attn.ops.triton: what of it belongs to attention, by PyTorch's own operators."""
+"""The attention part of flash_attn.ops.triton, using PyTorch's own operators."""

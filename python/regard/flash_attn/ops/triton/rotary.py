@@ -1,4 +1,4 @@
-"""Rotary embeddings by PyTorch's operators, on any device."""
+"""Rotary embeddings using PyTorch's operators, on any device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def apply_rotary(
 ) -> Tensor:
     """x with its first dimensions rotated, without autograd: [b, s, h, d], or [tokens, h, d] with cu_seqlens.
 
-    cos, sin: [positions, rotated / 2]. interleaved: pairs (0, 1), (2, 3) ...; else the two halves of what is rotated.
+    cos, sin: [positions, rotated / 2]. interleaved: pairs (0, 1), (2, 3) ...; otherwise the two halves of the rotated
+    dimensions.
     conjugate: rotates back.
     """
     if cu_seqlens is not None and max_seqlen is None:
@@ -59,7 +60,7 @@ def apply_rotary(
         s = -s
     out = x if inplace else x.clone()
     part = out[..., :rotated]
-    half = rotated // 2  # by slices: autograd lets no part of chunk be written to
+    half = rotated // 2  # by slices: autograd does not allow writing to parts of chunk
     halves = (part[..., ::2], part[..., 1::2]) if interleaved else (part[..., :half], part[..., half:])
     first, second = (numbers.float() for numbers in halves)
     turned = (first * c - second * s, first * s + second * c)  # both before the first is overwritten
