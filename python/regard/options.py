@@ -1,7 +1,7 @@
 """The keyword options of `attention` and `attention_backward`, for type checkers and for `help`.
 
 At run time an option is either the name of a tensor (`_core.roles()`), a word of problem text (`regard.words()`) or
-one of the few conveniences below; so a new word of problem text works here the day it exists. A test compares
+one of the few conveniences below; so a new word of problem text is available here at once. A test compares
 this list with the library's own.
 """
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CacheOptions(TypedDict, total=False):
-    """Those of a KV cache, which no kernel has yet: calls with them are refused."""
+    """The options of a KV cache, which no kernel has yet: calls with them are refused."""
 
     k_new: Annotated[Array, "[b, snew, hk, d]: new keys, written into k after lengths_k"]
     v_new: Annotated[Array, "[b, snew, hk, dv]: new values, likewise"]
@@ -71,9 +71,9 @@ class Options(CacheOptions, total=False):
     ]
     seed: Annotated[
         int | Array,
-        "of dropout, 0 if absent; the same seed gives the same mask; a uint64 array [2] holds seed and offset",
+        "seed of dropout, 0 if absent; the same seed gives the same mask; a uint64 array [2] holds seed and offset",
     ]
-    offset: Annotated[int, "of dropout, 0 if absent"]
+    offset: Annotated[int, "offset of dropout, 0 if absent"]
 
     # ---- packed and padded sequences
     offsets_q: Annotated[
@@ -115,7 +115,7 @@ CACHE = frozenset(CacheOptions.__annotations__)
 
 @lru_cache(maxsize=1)
 def described() -> str:
-    """The options that some kernel has, with their types and what they are."""
+    """The options that some kernel supports, with their types and meanings."""
     return "\n".join(_entry(*option) for option in Options.__annotations__.items() if option[0] not in CACHE)
 
 

@@ -1,4 +1,4 @@
-"""What comes before and beside a call: plans, explanations, and what is here."""
+"""Everything around a call: plans, explanations, and information about this installation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def plan(problem: Problem | str, target: str | None = None, family: str | None =
 
     target: a target of this machine such as "cpu-avx2"; None takes the best one.
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
-        one can be checked against another.
+    one can be checked against another.
     threads: 0 takes REGARD_THREADS, or all cores.
 
-    Raises InvalidError for wrong text or an unknown target, RefusedError when nothing here solves the problem.
+    Raises InvalidError for wrong text or an unknown target, RefusedError if nothing here solves the problem.
     """
     return Plan(_problem(problem), target, family, threads)
 
@@ -54,7 +54,7 @@ def explain(
 ) -> str | dict[str, Any]:
     """Every candidate for `problem` with its verdict: why it was chosen, or why it lost.
 
-    A refusal of the whole problem is no error here: the explanation says it.
+    A refusal of the whole problem is not an error here: the explanation reports it.
     format: "text" gives a page to read, "all" one with a line for every refused candidate, "json" a dict.
     """
     text = _core.explain(_problem(problem), target, family, threads, format)
@@ -62,12 +62,12 @@ def explain(
 
 
 def check(problem: Problem | str, *, seed: Any = 0, offset: int = 0, **tensors: Any) -> dict[str, Any]:
-    """Compares outputs with the fp64 oracle, which computes them anew from the inputs.
+    """Compares outputs with the fp64 oracle, which computes them again from the inputs.
 
-    The keywords are those of `Plan.run`: inputs and the outputs to be judged. The report says for every output
+    The keywords are those of `Plan.run`: inputs and the outputs to be checked. The report gives for every output
     the largest absolute and relative error, the tolerance, and "ok".
 
-    Raises InvalidError for arrays that do not fit the problem; a failed check is no error.
+    Raises InvalidError for arrays that do not fit the problem; a failed check is not an error.
     """
     report: dict[str, Any] = json.loads(_core.check(_problem(problem), seed, offset, tensors))
     return report
@@ -80,7 +80,7 @@ def info() -> dict[str, Any]:
 
 
 def list(target: str | None = None, profile: str | None = None) -> Any:
-    """The kernels that are here, by target, profile and tier.
+    """The kernels that are available, by target, profile and tier.
 
     Raises InvalidError for an unknown target or profile.
     """
@@ -88,7 +88,7 @@ def list(target: str | None = None, profile: str | None = None) -> Any:
 
 
 def cache(verb: Literal["list", "stat", "verify", "gc", "clean"]) -> Any:
-    """Looks into or tidies the cache of compiled kernels."""
+    """Inspects or cleans the cache of compiled kernels."""
     return json.loads(_core.cache(verb))
 
 

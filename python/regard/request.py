@@ -1,4 +1,4 @@
-"""What a call asks for: arrays and options become a problem, its tensors and its outputs.
+"""What a call requests: arrays and options become a problem, its tensors and its outputs.
 
 Nothing is planned, allocated or run here (`execution`).
 """
@@ -23,16 +23,16 @@ _ROLES = frozenset(_core.roles())
 class Request(NamedTuple):
     text: str  # of the problem
     dtype: str  # of q, as a word of the problem
-    tensors: dict[str, Any]  # by name: inputs, and outputs that are there to be written to
+    tensors: dict[str, Any]  # by name: inputs, and existing outputs to write to
     outputs: dict[str, _core.TensorSpec]  # all of them, in the order of the results
-    zeros: bool  # outputs made for the call start as zeros: their rows past a logical length are not written
+    zeros: bool  # outputs allocated for the call start as zeros: their rows past a logical length are not written
     longest: dict[str, Any]  # sq and sk of packed sequences
     plan_options: tuple[Any, Any, Any]  # target, family, threads
     run_options: dict[str, Any]  # seed, offset, stream
 
 
 class _Stated:
-    """A problem by its text, and the outputs it has."""
+    """A problem parsed from its text, and its outputs."""
 
     def __init__(self, text: str) -> None:
         self.problem = _core.Problem(text)
@@ -47,7 +47,7 @@ def problem_of(text: str) -> _core.Problem:
 
 
 def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
-    """A gradient is summed over batch and heads, and over nothing else."""
+    """A gradient is summed over batch and heads only."""
     shape = shape_of("bias", bias)
     if len(shape) < 4 or shape[2] == 1 != spec.shape[2]:
         raise invalid(
@@ -57,8 +57,8 @@ def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
 
 
 def _tensors_among(options: dict[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
-    """Takes the tensors out of the options: those that are arrays, the words that all of them add, and the names of
-    those that are True, for outputs to be made."""
+    """Separates the tensors from the options: the arrays among them, the words that all of them add, and the names of
+    those that are True, for outputs to be allocated."""
     tensors, implied, made = {}, set(), set()
     for name in [name for name in options if name in _ROLES]:
         value = options.pop(name)
@@ -87,8 +87,8 @@ def _words_of(options: dict[str, Any]) -> list[str]:
 
 
 def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> Request:
-    """inputs: q, k, v and what else the pass needs. options: tensors, words of the problem, and how it runs.
-    outputs: those that are wanted: an array to write to, or True.
+    """inputs: q, k, v and whatever else the pass needs. options: tensors, words of the problem, and how it runs.
+    outputs: the requested ones: an array to write to, or True.
     """
     q, options = inputs["q"], {**options, **outputs}
     refuse_unknown(options)

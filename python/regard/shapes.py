@@ -1,4 +1,4 @@
-"""The sizes of a problem, as the shapes of its arrays say them."""
+"""The sizes of a problem, from the shapes of its arrays."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .errors import invalid
 from .words import told
 
 LAYOUTS = ("bshd", "bhsd", "sbhd")
-_MOST_HEADS = 128  # of models that there are
+_MOST_HEADS = 128  # of existing models
 _warned = False
 
 
 def warn_if_swapped(sq: int, hq: int, sk: int, hk: int) -> None:
-    """Warns, once in a process, where arrays of [b, s, h, d] with these sizes look like [b, h, s, d].
+    """Warns, once per process, if arrays of [b, s, h, d] with these sizes look like [b, h, s, d].
 
-    Taken for the other, sequences become heads: as many of Q as of K, more than there are tokens, and more than models
-    have, or, where K had fewer heads than Q, fewer tokens of K than of Q.
+    If one is mistaken for the other, sequences become heads: as many of Q as of K, more than there are tokens, and
+    more than models have, or, if K had fewer heads than Q, fewer tokens of K than of Q.
     """
     global _warned
-    if _warned or not all(isinstance(size, int) for size in (sq, hq, sk, hk)):  # symbols of programs that are exported
+    if _warned or not all(isinstance(size, int) for size in (sq, hq, sk, hk)):  # symbols of exported programs
         return
     if not (hq == hk and sq < hq and sk < hk and (hq > _MOST_HEADS or sk < sq)):
         return
@@ -35,7 +35,7 @@ def warn_if_swapped(sq: int, hq: int, sk: int, hk: int) -> None:
 
 
 def _stack_level_of_caller() -> int:
-    """The stacklevel for warnings.warn, of the frame that called this package. There may be frames of PyTorch between
+    """The stacklevel for warnings.warn, of the frame that called this package. There may be PyTorch frames between
     those of this package."""
     level, of_caller, frame = 0, 1, sys._getframe(1)
     while frame.f_back is not None:
@@ -47,16 +47,16 @@ def _stack_level_of_caller() -> int:
 
 
 def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
-    """As words of problem text. Whether all arrays agree with them is checked where the plan runs.
+    """The sizes as words of problem text. Whether all arrays agree with them is checked when the plan runs.
 
-    The longest packed sequences become options where they are none yet.
+    The longest packed sequences become options unless they are given.
     """
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
     if not varlen and not (isinstance(layout, str) and layout in LAYOUTS):
         raise invalid(f"layout is {told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
-    shapes = []  # asked once: PyTorch makes a new tuple each time
+    shapes = []  # read once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
         shape = shape_of(name, array)
         if len(shape) != len(axes):

@@ -1,4 +1,4 @@
-"""Modules of this package under the names of another library, for programs that import that library by themselves."""
+"""Modules of this package under the names of another library, for programs that import that library themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Release:
-    """A release of the other library, whose interface this is: what package managers call it, and which names it
+    """A release of the other library, whose interface this is: its name for package managers, and the names that it
     installs. `module` is the one that has __version__."""
 
     name: str
@@ -29,7 +29,7 @@ class Release:
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """What importlib.metadata says of a release; programs ask it whether the library is there, and how new it is."""
+    """The metadata of a release for importlib.metadata, by which programs check for the library and its version."""
 
     def __init__(self, release: Release) -> None:
         self._texts = {
@@ -52,7 +52,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of `package` under the other library's names, from `register` to `unregister`."""
 
     def __init__(self, package: str, modules: dict[str, str], releases: Sequence[Release]) -> None:
-        """modules: the module of `package` behind each name, relative to it."""
+        """modules: the module of `package` for each name, relative to it."""
         self._package, self._modules, self._releases = package, modules, releases
         self._topmost = sorted({name.partition(".")[0] for name in modules})
 
@@ -108,7 +108,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         sys.meta_path.insert(0, self)
 
     def unregister(self) -> None:
-        """The names are free again, and what was imported under them goes on working."""
+        """The names are free again; modules already imported under them keep working."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         for name in self._modules:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Tensors(dict[str, Any]):
-    """A dict that answers `==` with True or False, where an array on the other side would for each of its elements."""
+    """A dict that answers `==` with True or False, where an array on the other side would compare every element."""
 
     __array_ufunc__ = None
     __hash__ = None

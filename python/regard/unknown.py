@@ -13,7 +13,7 @@ from .errors import InvalidError, invalid
 from .options import Options
 from .words import told
 
-# Options for what problem text says in other words; its sizes are those of the arrays.
+# Options that problem text expresses with other words; its sizes come from the arrays.
 _IN_PYTHON = {
     "mask=causal": "causal=True",
     "mask=causal_top_left": "causal='top_left'",
@@ -37,7 +37,7 @@ def known() -> frozenset[str]:
 
 
 def refuse_unknown(options: dict[str, Any]) -> None:
-    """Whatever their values are: even None was meant to have an effect."""
+    """Refuses them whatever their values are: even None was meant to have an effect."""
     for name in options:
         if name not in known():
             raise unknown(name, options[name])
@@ -52,12 +52,12 @@ def unknown(name: str, value: Any = None) -> InvalidError:
 
 
 def _given(option: str, value: Any) -> str:
-    """An option with the caller's value, where that is short."""
+    """An option with the caller's value, if that is short."""
     return f"{option}={told(value) if isinstance(value, (bool, int, float, tuple)) else ''}"
 
 
 def _other_name(name: str, value: Any) -> str | None:
-    """The option here for another library's name, found by the words of problem text."""
+    """The option here for another library's name, found among the words of problem text."""
     try:
         _core.Problem(name)
     except InvalidError as error:

@@ -1,4 +1,4 @@
-"""Options as words of problem text: what a value says, and which values say nothing that the text has."""
+"""Options as words of problem text: what a value means, and which values add nothing to the text."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def told(value: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _words() -> dict[str, str]:
-    """What each word of problem text takes, in words of Python."""
+    """The values that each word of problem text takes, in Python terms."""
     takes = {"": "True or False", "N": "a whole number", "X": "a number"}
     rows = [row["word"].partition("=") for row in reversed(json.loads(_core.words()))]
     return {word: takes.get(value, f"text such as {value.split('|')[:2][-1]!r}") for word, _, value in rows}
 
 
 def plain(name: str, value: Any, takes: str = "") -> Any:
-    """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
+    """The value of a word: text, a number or a switch, also from NumPy. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     try:
@@ -72,7 +72,7 @@ def bias_words(bias: Any) -> str:
     return f"{words} bias_type={dtype}" if dtype else words
 
 
-# What the presence of a tensor adds to the problem.
+# The words that the presence of a tensor adds to the problem.
 IMPLIES: dict[str, Any] = {
     "bias": bias_words,
     "alibi": lambda slopes: "bias=alibi" if len(shape_of("alibi", slopes)) == 1 else "bias=alibi_b",
@@ -90,7 +90,7 @@ IMPLIES: dict[str, Any] = {
 
 
 def dropout_words(dropout_p: float) -> dict[str, Any]:
-    """Dropout of interfaces that divide what they keep by 1 - p, though the share that is kept is granular in 1/256."""
+    """Dropout for interfaces that divide kept weights by 1 - p, though the true probability is a multiple of 1/256."""
     if not dropout_p:
         return {}
     words: dict[str, Any] = {"dropout": dropout_p}

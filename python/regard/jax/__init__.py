@@ -5,7 +5,7 @@
     o = regard.jax.dot_product_attention(q, k, v, is_causal=True)                # jax.nn's signature
     grads = jax.grad(lambda q: regard.jax.attention(q, k, v, causal=True).sum())(q)
 
-Programs call the kernels by XLA's foreign function interface. Results and scratch memory are buffers of the program.
+Programs call the kernels through XLA's foreign function interface. Results and scratch memory are program buffers.
 """
 
 from ..hosts import require

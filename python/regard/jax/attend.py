@@ -1,4 +1,4 @@
-"""attention: arrays and options become a call."""
+"""attention: turns arrays and options into a call."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def attention(
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also float8_e4m3fn
-    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes; without it,
+    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" selects another order of the axes; without it,
     [b, h, s, d] would run as [b, s, h, d], with a wrong result. With offsets_q and offsets_k (int32 [b+1]) the
-    arrays are packed sequences [tokens, heads, dim]; where those are traced, sq and sk say how long the longest
-    sequences are.
+    arrays are packed sequences [tokens, heads, dim]; if the offsets are traced, sq and sk have to give the longest
+    sequence lengths.
 
     Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
     [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests.
 
     Options are those of `regard.attention`: causal, window, sink_tokens or mask; ranges, bits; scale, softcap, bias,
     alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;
-    deterministic, batch_invariant; splits, target, family, threads. Arrays may be traced; all else is Python's.
+    deterministic, batch_invariant; splits, target, family, threads. Arrays may be traced; all others are Python values.
 
-    Dropout takes a `key` of jax.random, or the numbers seed and offset. The same key draws the same mask. Weights are
-    kept with a probability in steps of 1/256 and divided by it; keep_scale is another factor for them.
+    Dropout takes a `key` of jax.random, or integers as seed and offset. The same key draws the same mask. Weights are
+    kept with a probability that is a multiple of 1/256, and divided by it; keep_scale replaces that factor.
 
-    q, k, v, bias and sink have gradients, by reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
+    q, k, v, bias and sink have gradients, in reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
     a logical length are 0.
 
-    Raises InvalidError (a ValueError) for input that makes no sense and RefusedError (a NotImplementedError) for what
-    nothing here solves. What only shows when a program runs is raised by JAX, with the sentence: as a JaxRuntimeError
-    or a ValueError.
+    Raises InvalidError (a ValueError) for invalid input and RefusedError (a NotImplementedError) for problems that
+    nothing here solves. Errors that only show when a program runs are raised by JAX, with the same message: as a
+    JaxRuntimeError or a ValueError.
     """
     arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
     if "layout" not in options and arrays["q"].ndim == arrays["k"].ndim == 4:

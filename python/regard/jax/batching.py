@@ -1,4 +1,4 @@
-"""vmap: what is mapped becomes a part of the batch where that gives the same, and else one call follows another."""
+"""vmap: mapped calls become one call of a larger batch if that gives the same result, and otherwise run in sequence."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from .call import Call
 from .run import Arrays, run
 
-# Axes follow the layout.
+# The batch axis of these depends on the layout.
 _SEQUENCES = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
-# Their first axis is the batch, or 1 where all sequences share them.
+# Their first axis is the batch, or 1 if all sequences share them.
 _SHAREABLE = ("bias", "bits", "ranges")
 _OF_EACH = ("lengths_q", "lengths_k", "lse", "grad_bias")
 
@@ -32,8 +32,8 @@ def _outputs(call: Call) -> list[str]:
 def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) -> bool:
     """Whether the mapped calls are one call of a larger batch.
 
-    Packed sequences lie in one row of tokens. A dropout mask depends on the number of the sequence, which begins anew
-    in each mapped call. Gradients that all sequences share would be sums over all calls.
+    Packed sequences share one row of tokens. A dropout mask depends on the index of the sequence, which starts again
+    in each mapped call. Gradients of inputs that all sequences share would be sums over all calls.
     """
     known = {*_SEQUENCES, *_SHAREABLE, *_OF_EACH, "alibi", "sink"}
     if "offsets_q" in arrays or not arrays.keys() <= known or mapped.get("sink", False):
@@ -67,7 +67,7 @@ def _unfolded(call: Call, name: str, array: Any, n: int, b: int) -> Any:
 
 @lru_cache(maxsize=1024)
 def batched(call: Call) -> Any:
-    """`run` of this call with its rule for vmap."""
+    """`run` for this call, with its vmap rule."""
 
     @jax.custom_batching.custom_vmap
     def mappable(*arrays: jax.Array) -> Arrays:

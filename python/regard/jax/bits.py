@@ -1,4 +1,4 @@
-"""Boolean masks as visibility bits, in traced programs too."""
+"""Boolean masks as visibility bits, also in traced programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def pack_bits(mask: Any) -> jax.Array:
 
     Returns uint32 [..., sq, ceil(sk/32)]: bit j%32 of word j/32 is the key j.
 
-    Raises InvalidError for another dtype: scores to be added are a `bias`.
+    Raises InvalidError for another dtype: pass scores to be added as `bias`.
     """
     mask = jnp.asarray(mask)
     if mask.dtype != jnp.bool_:

@@ -1,4 +1,4 @@
-"""What a call is but for its arrays: it can be compared and hashed, so that JAX compiles it once."""
+"""A call without its arrays: it can be compared and hashed, so that JAX compiles it once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Call(NamedTuple):
     pass_: str
     names: tuple[str, ...]  # of the arrays, in the order in which they are passed
     options: tuple[tuple[str, Any], ...]  # words of the problem
-    wanted: tuple[str, ...]  # outputs that are not always there
+    wanted: tuple[str, ...]  # optional outputs
     target: str | None
     family: str | None
     threads: int
@@ -25,15 +25,15 @@ class Call(NamedTuple):
         return layout
 
     def request(self, arrays: Mapping[str, Any]) -> Request:
-        """What is asked for with arrays of these shapes and types.
+        """The request for arrays of these shapes and types.
 
-        What does not fit together is told while a program is traced, but that the run says where 1 stands for all.
+        Mismatches are reported while a program is traced, except where a size of 1 stands for all: the run reports it.
         """
         tensors = {name: array for name, array in arrays.items() if name != "seed"}
         inputs = {name: tensors.pop(name) for name in ("q", "k", "v")}
         if self.pass_ == "bwd":
             inputs |= {name: tensors.pop(name) for name in ("o", "lse", "grad_o")}
-        # Which target is none of the problem's concern; any name keeps the arrays from being asked where they lie.
+        # The problem does not depend on the target; any name avoids asking the arrays where they are.
         options = {**tensors, **dict(self.options), "target": "cpu"}
         request = read(self.pass_, inputs, options, dict.fromkeys(self.wanted, True))
         for name, spec in problem_of(request.text).tensors.items():

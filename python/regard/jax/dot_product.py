@@ -13,7 +13,7 @@ from .attend import attention
 from .bits import pack_bits
 from .values import as_jax, int32_array, refuse_traced, switch
 
-# As it is when this module is imported: programs put ours in its place.
+# As it is when this module is imported: programs may replace it with ours.
 _of_jax: Any = jax.nn.dot_product_attention
 
 
@@ -35,15 +35,15 @@ def dot_product_attention(
     """`jax.nn.dot_product_attention`, computed by Regard.
 
     query: [b, sq, hq, d] or [sq, hq, d]; key, value: [b, sk, hk, d] or [sk, hk, d]; bias and the boolean mask:
-    broadcast to [b, hq, sq, sk]. The bias is added in float32, whatever its type. Causal masks and windows go by the
-    top-left diagonal, as there. With return_residual the result is (o, lse), lse being [b, sq, hq] in key's dtype and
-    without a gradient. Arrays of [b, h, s, d] would run too, with a wrong result.
+    broadcast to [b, hq, sq, sk]. The bias is added in float32, whatever its type. Causal masks and windows are aligned
+    to the top left, as in JAX. With return_residual the result is (o, lse), where lse is [b, sq, hq] in key's dtype and
+    has no gradient. Arrays of [b, h, s, d] would run as well, with a wrong result.
 
-    Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
-    of Python, not a traced one. implementation is None or "regard"; "xla" and "cudnn" are JAX's own, which then
-    compute it.
+    There are two differences from JAX: a row that sees no key gives 0 (in JAX, the mean of all values), and scale is a
+    Python number, not a traced one. implementation is None or "regard"; "xla" and "cudnn" select JAX's own
+    implementations.
 
-    Raises as `regard.jax.attention` does.
+    Raises the same errors as `regard.jax.attention`.
     """
     if implementation in ("xla", "cudnn"):
         return _of_jax(
@@ -92,7 +92,7 @@ def _ranked(name: str, array: jax.Array) -> jax.Array:
 
 
 def _addend(bias: jax.Array, of_query: Any) -> jax.Array:
-    """A bias as it is added to scores, which are float32: in its own type where that is the query's, else in theirs."""
+    """A bias in the type in which it is added to float32 scores: its own if that is the query's, otherwise float32."""
     if bias.dtype == of_query:
         return bias
     if jnp.promote_types(bias.dtype, jnp.float32) != jnp.float32:

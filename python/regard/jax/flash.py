@@ -1,4 +1,4 @@
-"""flash_attn_func and flash_attn_varlen, as JAX fronts of FlashAttention have them."""
+"""flash_attn_func and flash_attn_varlen, with the signatures of FlashAttention's JAX front ends."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def flash_attn_func(
     sink: Any = None,
     key: Any = None,
 ) -> Any:
-    """Attention of [b, s, h, d] arrays; [b, h, s, d] would run too, with a wrong result.
+    """Attention of [b, s, h, d] arrays; [b, h, s, d] would run as well, with a wrong result.
 
-    causal goes by the bottom-right diagonal; window_size is (left, right), -1 for unbounded, or (left, right, sink
+    causal is aligned to the bottom right; window_size is (left, right), -1 for unbounded, or (left, right, sink
     tokens). cu_seqlens_q and cu_seqlens_kv (int32 [b+1], cumulative, may be traced) say how many rows of each sequence
-    count. dropout_p takes a key of jax.random, and kept weights are divided by 1 - dropout_p. alibi_slopes have no
+    count. dropout_p needs a key of jax.random, and kept weights are divided by 1 - dropout_p. alibi_slopes have no
     gradient.
 
     Returns o; (o, lse) with return_lse; with return_attn_probs a third result, the uint8 dropout mask [b, hq, sq, sk],
     1 where a weight was kept, or None without dropout. lse is float32 [b, hq, sq].
 
-    Raises as `regard.jax.attention` does.
+    Raises the same errors as `regard.jax.attention`.
     """
     options = _options(dropout_p, softmax_scale, causal, window_size, deterministic, softcap, key)
     options |= {"bias": bias, "alibi": alibi_slopes, "sink": sink}
@@ -78,11 +78,11 @@ def flash_attn_varlen(
 ) -> Any:
     """Attention of packed sequences [tokens, h, d].
 
-    cu_seqlens_q, cu_seqlens_k: int32 [b+1], cumulative, first 0; they may be traced where max_seqlen_q and max_seqlen_k
+    cu_seqlens_q, cu_seqlens_k: int32 [b+1], cumulative, first 0; they may be traced if max_seqlen_q and max_seqlen_k
     (or bounds above them) are given. The other arguments and the results are those of `flash_attn_func`; lse is [hq,
     tokens], and the dropout mask [hq, tokens, max_seqlen_k].
 
-    Raises as `regard.jax.attention` does.
+    Raises the same errors as `regard.jax.attention`.
     """
     options = _options(dropout_p, softmax_scale, causal, window_size, deterministic, softcap, key)
     options |= {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k}

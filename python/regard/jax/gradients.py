@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: forward keeps O and LSE, and backward is a call of its own."""
+"""Reverse-mode differentiation: forward keeps O and LSE, and backward is a separate call."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _rows(call: Call, q: Any) -> int:
 
 
 def _with_rows(sq: int, bias: jax.Array) -> jax.Array:
-    """The gradient of a bias has a row for each query, also where the bias has one for all of them."""
+    """The gradient of a bias has a row for each query, even if the bias has one row for all of them."""
     return jnp.broadcast_to(bias, (*bias.shape[:2], sq, bias.shape[3]))
 
 

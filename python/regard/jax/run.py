@@ -1,4 +1,4 @@
-"""A call becomes a foreign call: its text, its arrays, its results, and scratch memory as one result more."""
+"""Turns a call into a foreign call: its text, its arrays, its results, and scratch memory as an extra result."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def run(call: Call, *arrays: jax.Array) -> Arrays:
 
 
 def _program(call: Call, request: Request, target: str | None, refused: bool = False) -> Any:
-    """The foreign call on one platform. What is refused there says so when it runs there, as only then it is known
-    where a program runs.
+    """The foreign call on one platform. If the platform refuses it, the error appears at run time, as only then it is
+    known where a program runs.
 
-    Nothing of this machine is part of the call but the size of its scratch memory. A program that was exported may run
-    where that is too small, and the handler then allocates it (python/extension/xla_workspace.h).
+    The only part that depends on this machine is the size of the scratch memory. An exported program may run where that
+    is too small, and the handler then allocates it (python/extension/xla_workspace.h).
     """
     plan_options = (target, call.family, call.threads)
     scratch = 0 if refused else plan_of(request._replace(plan_options=plan_options)).workspace_bytes
     results = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
-    # Rows that no kernel writes are zero: such a result begins as an input.
+    # Rows that no kernel writes have to be zero: such a result is aliased to an input of zeros.
     zeros = results if request.zeros else []
     aliases = {len(call.names) + place: place for place in range(len(zeros))}
     workspace = [_Array((scratch + _core.XLA_WORKSPACE_ALIGNMENT,), jnp.dtype(jnp.uint8))] if scratch else []

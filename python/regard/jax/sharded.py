@@ -1,4 +1,4 @@
-"""Inside of shard_map: which axes of the mesh a value differs along is a part of its type."""
+"""Inside shard_map: the mesh axes along which a value varies are part of its type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Axes = frozenset[Any]
 
 def _axes_of(value: Any) -> Axes:
     kind = jax.typeof(value)
-    manual = getattr(kind, "manual_axis_type", None)  # older ones have the axes themselves
+    manual = getattr(kind, "manual_axis_type", None)  # older versions have the axes directly
     axes: Axes = kind.vma if manual is None else manual.varying
     return axes
 
@@ -23,9 +23,9 @@ def as_varying(value: jax.Array, axes: Axes) -> jax.Array:
 
 
 def alike(values: Sequence[Any]) -> tuple[tuple[jax.Array, ...], Axes]:
-    """All of them differing along the axes along which any does.
+    """All values, varying along every axis along which any of them varies.
 
-    JAX then adds up the gradient of what is shared.
+    JAX then sums the gradients of shared values.
     """
     axes: Axes = frozenset().union(*[_axes_of(value) for value in values])
     return tuple(as_varying(value, axes) for value in values), axes

@@ -24,9 +24,9 @@ def _has_gpus() -> bool:
 
 @lru_cache(maxsize=1)
 def platforms() -> dict[str, str | None]:
-    """Each platform that a program of this process may be compiled for, as JAX names it, and the target of a plan
+    """Each platform that a program of this process may be compiled for, by JAX's name, and the target of a plan
     there.
 
-    Not before the first call: to ask JAX for its devices is to begin with them.
+    Not to be called before the first attention call: asking JAX for its devices initialises them.
     """
     return {"cpu": None, "cuda": "cuda"} if info()["gpus"] and _has_gpus() else {"cpu": None}

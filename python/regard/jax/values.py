@@ -1,4 +1,4 @@
-"""Reads arguments: arrays of JAX, or Python values that become a part of the compiled program."""
+"""Parses arguments: JAX arrays, or Python values that become part of the compiled program."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def as_jax(name: str, value: Any) -> jax.Array:
 
 
 def int32_array(name: str, value: Any) -> jax.Array:
-    """Whole numbers as int32. What does not fit becomes the nearest number that does, as values of JAX may not be
-    known yet: the run then refuses it as a length, where a number that wraps could pass for one."""
+    """Integers as int32. Values out of range are clamped, as JAX may not know them while tracing: the run then refuses
+    the clamped value as a length, whereas a value that wrapped around could pass for one."""
     array = as_jax(name, value if isinstance(value, jax.Array) else _checked_int32(name, value))
     if array.dtype == jnp.int32:
         return array
@@ -42,7 +42,7 @@ def int32_array(name: str, value: Any) -> jax.Array:
 def _checked_int32(name: str, value: Any) -> Any:
     try:
         numbers = numpy.asarray(value)
-    except jax.errors.TracerArrayConversionError:  # a list in which something is traced
+    except jax.errors.TracerArrayConversionError:  # a list with a traced element
         return value
     if numbers.dtype.kind in "iu" and numbers.size and not _INT32.min <= numbers.min() <= numbers.max() <= _INT32.max:
         raise invalid(f"{name} has numbers that do not fit into int32")

@@ -1,4 +1,4 @@
-"""Classes that other libraries call by `apply`, as they call autograd functions."""
+"""Classes that other libraries call through `apply`, as they call autograd functions."""
 
 from __future__ import annotations
 

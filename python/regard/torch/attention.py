@@ -1,4 +1,4 @@
-"""attention and attention_varlen: what a call of PyTorch's adds to the options before it is made."""
+"""attention and attention_varlen: prepare the options of a PyTorch call before it is made."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def attention(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Any:
-    """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
+    """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch tensors, with gradients.
 
-    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes;
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" selects another order of the axes;
     without it, [b, h, s, d], as PyTorch's own attention takes it, would run as [b, s, h, d], with a wrong result.
-    Arrays and results are those of `regard.attention`, whose documentation says more; none is copied.
+    Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied.
 
-    Gradients reach q, k, v, bias and sink; lse has none, and differentiating through it is refused. What is recorded
-    has no out=, and no arrays to write lse and dropout_mask to. There are no second derivatives.
+    q, k, v, bias and sink have gradients; lse has none, and differentiating through it raises an error. Recorded calls
+    take no out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives.
 
-    Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; with
-    seed= (and offset=) it is the mask of those. Under autocast q, k, v and bias are cast as PyTorch's attention casts
+    Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; seed=
+    (and offset=) select a mask instead. Under autocast q, k, v and bias are cast as PyTorch's attention casts
     them. torch.use_deterministic_algorithms(True) implies deterministic=True.
 
-    Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, as `regard.attention` does.
+    Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         refuse_types(q=q, k=k, v=v)
@@ -117,9 +117,9 @@ def attention_varlen(
     sk: int,
     **options: Any,
 ) -> Any:
-    """`attention` of packed sequences, [tokens, heads, dim].
+    """`attention` for packed sequences, [tokens, heads, dim].
 
     offsets_q, offsets_k: int32 [b+1], cumulative, first 0. sq and sk: the longest sequences, or any bound above them;
-    offsets are not looked at to find them, which would wait for a GPU.
+    they are not computed from the offsets, which would wait for a GPU.
     """
     return attention(q, k, v, offsets_q=offsets_q, offsets_k=offsets_k, sq=sq, sk=sk, **options)

@@ -9,14 +9,14 @@ from .tensors import FLOATS, refuse_freed
 
 
 def is_autocast(q: Tensor) -> bool:
-    """Whether it is on for the device of q. Which device that is costs more to ask than whether it is on for any."""
+    """Whether it is on for the device of q. Finding that device costs more than asking whether it is on for any."""
     if not torch.compiler.is_compiling() and not torch._C._is_any_autocast_enabled():
         return False
     return not q.is_meta and torch.is_autocast_enabled(q.device.type)
 
 
 def cast(tensor: Tensor) -> Tensor:
-    """The tensor in the type of the autocast that is on for its device; what has another kind of type stays."""
+    """The tensor in the type of its device's active autocast; other kinds of types are not cast."""
     dtype = type_cast_to(tensor)
     if tensor.dtype == dtype:
         return tensor

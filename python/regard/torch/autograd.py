@@ -38,7 +38,7 @@ def no_gradient(name: str) -> InvalidError:
 
 
 def of_options(names: Sequence[str], wanted: Sequence[bool], bias: Tensor, sink: Tensor) -> list[Tensor | None]:
-    """The gradients of the options of these names, as the operator gives them."""
+    """The gradients of the options with these names, from the operator's results."""
     found = {"bias": bias, "sink": sink}
     for name, needed in zip(names, wanted):
         if needed and name not in found:
@@ -76,11 +76,11 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
             )
 
 
-_living = torch._C._functorch.unwrap_if_dead  # of a tensor that outlived its transform, the one within
+_living = torch._C._functorch.unwrap_if_dead  # unwraps a tensor that outlived its transform
 
 
 def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of `attention`, which autograd knows how to go back from."""
+    """The results of `attention`, with the backward pass recorded by autograd."""
     outputs, wants_lse = {**outputs, "lse": True}, outputs["lse"]
     if not options:
         return _apply(((), options, outputs, wants_lse), _living(q), _living(k), _living(v))
@@ -91,14 +91,14 @@ def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
 
 
 def kept(option: Any) -> Any:
-    """An option as backward will read it again, whatever becomes of the caller's list or array until then."""
+    """A copy of the option for backward, which later changes to the caller's list or array do not affect."""
     if isinstance(option, list):
         return tuple(option)
     return option.copy() if isinstance(option, numpy.ndarray) else option
 
 
 def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
-    """The bias as its gradient is: of four dimensions, with a row for each query."""
+    """The bias in the shape of its gradient: four dimensions, with a row for each query."""
     if not 1 <= bias.dim() <= 4:
         return bias  # which is refused later
     bias = bias[(None,) * (4 - bias.dim())]
@@ -111,10 +111,10 @@ def rows_of(q: Tensor, layout: Any) -> int | None:
 
 
 class Attention(torch.autograd.Function):
-    """Inputs: what was asked for; q, k, v, and those options that are tensors. Outputs: o, and what else is wanted.
+    """Inputs: the request; q, k, v, and those options that are tensors. Outputs: o, and the other requested ones.
 
-    What was asked for is one argument, as each costs PyTorch time: the names of those options, the other options, the
-    outputs, and whether lse is one.
+    The request is one argument, as each costs PyTorch time: the names of those options, the other options, the outputs,
+    and whether lse is one of them.
     """
 
     @staticmethod
@@ -125,7 +125,7 @@ class Attention(torch.autograd.Function):
         o, lse, *mask = results
         ctx.save_for_backward(*tensors, o, lse)
         ctx.asked = names, options
-        ctx.set_materialize_grads(False)  # so that a gradient of lse is one that is wanted
+        ctx.set_materialize_grads(False)  # so that a gradient of lse is present only if it is needed
         if wants_lse:
             return results
         return (o, *mask) if mask else o
@@ -147,12 +147,12 @@ class Attention(torch.autograd.Function):
         return None, *run(*arguments)
 
 
-# What Function.apply comes to outside of transforms (torch.func), without a tenth of a call in Python.
+# What Function.apply ends in outside of transforms (torch.func), without a tenth of a call's time in Python.
 _apply = super(torch.autograd.Function, Attention).apply
 
 
 class Gradients(torch.autograd.Function):
-    """Gradients that may be differentiated again, which is refused when it happens."""
+    """Gradients that can be recorded; differentiating them again raises an error."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor | None, ...]:
@@ -173,7 +173,7 @@ def second_derivative() -> RefusedError:
 def of_forward(
     names: tuple[str, ...], options: dict[str, Any], tensors: Sequence[Tensor]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inputs and the options of the call of forward."""
+    """The inputs and the options of the forward call."""
     q, k, v, *others = tensors
     inputs = {"q": plain(q), "k": plain(k), "v": plain(v)}
     return inputs, {**options, **{name: plain(tensor) for name, tensor in zip(names, others)}} if names else options
@@ -182,7 +182,7 @@ def of_forward(
 def gradients(
     names: tuple[str, ...], options: dict[str, Any], wanted: Sequence[bool], grad_o: Tensor, *saved: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of q, k, v and of the tensors of these names, None where there is none or it is not wanted."""
+    """The gradients of q, k, v and of the tensors with these names, None if there is none or it is not needed."""
     *tensors, o, lse = saved
     place = len(INPUTS) + names.index("bias") if "bias" in names else 0
     grad_bias = place > 0 and wanted[place]

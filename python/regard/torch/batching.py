@@ -1,6 +1,6 @@
 """torch.func.vmap over the operators.
 
-Examples become sequences of one forward call where q, k and v alone differ among them; elsewhere, and for gradients,
+Examples become sequences of one forward call if only q, k and v differ among them; otherwise, and for gradients,
 which may be summed over sequences, there is a call for each example.
 """
 
@@ -16,7 +16,7 @@ from .encoding import decode
 
 
 def _for_all_sequences(name: str, option: Any) -> bool:
-    """Whether an option says the same of each sequence, however many there are."""
+    """Whether an option applies to all sequences in the same way, however many there are."""
     if name in ("sink", "alibi", "descale_q", "descale_k", "descale_v"):
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
@@ -58,8 +58,8 @@ def _folded(tensor: Tensor, dim: int | None, axis: int, examples: int) -> Tensor
 
 
 def one_by_one(operator: Any, without_memory: Any, examples: int, dims: Any, arguments: Any) -> tuple[Any, Any]:
-    """The results of the operator for each example; without any they are empty, and have the shapes that
-    `without_memory` says."""
+    """The results of the operator for each example; without any examples they are empty, with the shapes from
+    `without_memory`."""
     flat, spec = tree_flatten(arguments)
     flat_dims = tree_flatten(dims, is_leaf=_is_none)[0]
 

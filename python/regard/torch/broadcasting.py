@@ -22,7 +22,7 @@ def of_four_dimensions(
     leading = broadcast_batch(*arrays)
     of_query, *of_keys = [array.shape[-3] if array.dim() > 2 else 1 for array in arrays]
     heads = max(of_query, *of_keys)
-    # Sizes that depend on data (torch.export) are compared with their like first: whether they are 1 is not known.
+    # Sizes that depend on data (torch.export) are first compared with each other: whether they are 1 is not known.
     if not enable_gqa and any(count != heads and count != 1 for count in (of_query, *of_keys)):
         raise InvalidError(
             f"query, key and value have {of_query}, {of_keys[0]} and {of_keys[1]} heads; they must be as many, or 1, "
@@ -52,7 +52,7 @@ def broadcast_batch(*arrays: Tensor) -> tuple[int, ...]:
 
 
 def refuse_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
-    """Unless it is broadcast to this shape, [..., heads, L, S]. What is packed into bits no longer tells its keys."""
+    """Refuses a mask that does not broadcast to [..., heads, L, S]. Once packed into bits, its keys are unknown."""
     rank = mask.dim()
     if not 0 < rank <= len(scores) or any(own != size and own != 1 for own, size in zip(mask.shape, scores[-rank:])):
         raise InvalidError(
@@ -62,7 +62,7 @@ def refuse_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
 
 
 def with_heads(array: Tensor, count: int) -> Tensor:
-    """[..., heads, s, d] of so many heads, by repeating those there are."""
+    """[..., heads, s, d] with that many heads, by repeating the existing ones."""
     array = array[None] if array.dim() == 2 else array
     there = array.shape[-3]
     if there == count:

@@ -1,6 +1,6 @@
 """Options as the arguments of an operator, which takes lists of tensors and numbers, and text.
 
-Sizes stay numbers, so that they may be symbols while PyTorch traces; the text says what each option is.
+Sizes stay numbers, so that they can be symbols while PyTorch traces; the text says what each option is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import wrong_type
 
 class Encoded(NamedTuple):
     tensors: list[Tensor]
-    whole: list[Any]  # numbers, or symbols of them
+    whole: list[Any]  # numbers, or their symbols
     real: list[float]
     text: str
 
@@ -52,13 +52,13 @@ def _code(name: str, option: Any, to: Encoded) -> str:
 
 
 def without_empty_lists(encoded: Encoded, tensor: Tensor) -> Encoded:
-    """The same for `decode`, which does not look at what the text does not name. AOTInductor calls an operator without
-    its lists that are empty."""
+    """The same for `decode`, which does not read lists that the text does not name. AOTInductor calls an operator
+    without its empty lists."""
     return Encoded(encoded.tensors or [tensor], encoded.whole or [0], encoded.real or [0.0], encoded.text)
 
 
 def decode(tensors: Sequence[Tensor], whole: Sequence[int], real: Sequence[float], text: str) -> dict[str, Any]:
-    """The options from which `encode` made this; the lists may have more."""
+    """The options from which `encode` made this; the lists may have more elements."""
     values: dict[str, Iterator[Any]] = {"tensor": iter(tensors), "whole": iter(whole), "real": iter(real)}
 
     def option(code: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What torch.utils.flop_counter counts for a call: products with every key, masked or not, as for PyTorch's own."""
+"""FLOPs that torch.utils.flop_counter counts for a call: products with every key, masked or not, like PyTorch's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shapes import Sizes
 
 
 def _scores(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> int:
-    """The number of scores. If the offsets of packed sequences cannot be read, all count as long as the longest."""
+    """The number of scores. If the offsets of packed sequences cannot be read, all count as the longest one."""
     sizes = Sizes(q, k, v, options)
     if not sizes.packed:
         return int(math.prod(sizes.rows()) * sizes.keys())

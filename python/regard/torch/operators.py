@@ -1,4 +1,4 @@
-"""regard::attention and regard::attention_backward: calls as PyTorch's graphs hold them.
+"""regard::attention and regard::attention_backward: calls as nodes of PyTorch's graphs.
 
 They serve torch.compile, torch.export, tracers, dispatch modes and torch.func; elsewhere `autograd` costs less.
 """
@@ -25,7 +25,7 @@ _DEVICES = ("cpu", "cuda")
 _OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 
-# torch.library.custom_op would do the same in one step, and each call would cost three times as much.
+# torch.library.custom_op would do the same in one step, but each call would cost three times as much.
 torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
     BACKWARD,
@@ -38,7 +38,7 @@ backward_op = torch.ops.regard.attention_backward.default
 
 
 def _decoded(*encoded: Any) -> dict[str, Any]:
-    """The options; a mask of booleans, which graphs hold where its words cannot be counted yet, as bits."""
+    """The options; a boolean mask, which graphs hold while its words cannot be counted yet, becomes bits."""
     options = decode(*encoded)
     if "bits" in options and options["bits"].dtype == torch.bool:
         options["bits"] = packed_by_torch(options["bits"])
@@ -54,7 +54,7 @@ def _run_forward(
     real: Sequence[float],
     text: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """o, lse, and the dropout mask, without elements where it is not asked for."""
+    """o, lse, and the dropout mask, which has no elements unless it is requested."""
     options = _decoded(tensors, whole, real, text)
     outputs: dict[str, Any] = {"lse": True}
     outputs.update({name: options.pop(name) for name in ("dropout_mask", "out") if name in options})
@@ -84,7 +84,7 @@ def _run_backward(
     text: str,
     wants_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v, bias and sink, the last two without elements where there are none."""
+    """The gradients of q, k, v, bias and sink; the last two have no elements if there are none."""
     options = _decoded(tensors, whole, real, text)
     for name in ("dropout_mask", "out"):  # of forward
         options.pop(name, None)
@@ -127,14 +127,14 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
     o, lse, mask = output
     ctx.set_materialize_grads(False)
-    # In a graph PyTorch gives each result a gradient, if only of zeros: that of lse cannot be told from a wanted one.
+    # In a graph PyTorch gives each result a gradient, if only of zeros: that of lse looks the same as a needed one.
     ctx.mark_non_differentiable(lse, mask)
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
 
 def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
-    # PyTorch takes an empty list for one of tensors, and wants a list of gradients.
+    # PyTorch treats an empty list as a list of tensors, and expects a list of gradients.
     of_numbers: list[Any] = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None

@@ -1,4 +1,4 @@
-"""What PyTorch's profilers show for eager calls, which do not go through a PyTorch operator.
+"""Makes eager calls, which do not go through a PyTorch operator, visible to PyTorch's profilers.
 
 The profiler, and the NVTX ranges of torch.autograd.profiler.emit_nvtx, show the operators' names and shapes.
 """
@@ -19,7 +19,7 @@ is_profiled = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 
 
 def shown(function: Callable[..., T], name: str, *tensors: Tensor) -> Callable[..., T]:
-    """The function, as the operator of this name with these inputs."""
+    """The function, shown as the operator of this name with these inputs."""
 
     def call(*arguments: Any) -> T:
         with torch._C._profiler._RecordFunctionFast(name, tensors):

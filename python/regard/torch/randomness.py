@@ -11,9 +11,9 @@ from ..errors import InvalidError
 
 
 def seed(options: dict[str, Any], q: Tensor, generator: torch.Generator | None) -> None:
-    """Gives dropout a seed and an offset of the generator, on the device of q, where the options have no seed.
+    """Gives dropout a seed and an offset from the generator, on the device of q, unless the options have a seed.
 
-    Whatever restores the generator's state gets the same mask. Checkpointing and the replay of a CUDA graph do so for
+    Code that restores the generator's state gets the same mask. Checkpointing and CUDA graph replay do so for
     PyTorch's own generators.
     """
     if generator is not None:

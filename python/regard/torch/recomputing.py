@@ -1,7 +1,7 @@
-"""Activation checkpoints: the recompute replaces the calls that forward replaced, and no others.
+"""Activation checkpoints: the recomputation replaces the same calls that forward replaced.
 
 torch.utils.checkpoint keeps a function and calls it again in backward, which on GPUs happens in autograd's threads, and
-may happen after the block has ended. Here the function that it keeps is one that enters the block again.
+may happen after the block has ended. The function that it keeps here enters the block again.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from torch.utils import checkpoint
 
-Wrap = Callable[[Any], Any]  # a function, to one that enters the block again
+Wrap = Callable[[Any], Any]  # maps a function to one that enters the block again
 
 # Where checkpoints keep their function: with use_reentrant=True, and with False.
 _KEEPERS = (("CheckpointFunction", "forward"), ("_CheckpointFrame", "__init__"))
 
 
 class Checkpoints:
-    """While it is on, functions that checkpoints keep go through `wrap`, and those that they kept before are called
-    again in `outside`: with use_reentrant=True PyTorch does not notice that a recompute differs from forward."""
+    """While it is on, functions that checkpoints keep go through `wrap`, and those kept earlier are called again inside
+    `outside`: with use_reentrant=True PyTorch does not notice if a recomputation differs from forward."""
 
     def __init__(self, wrap: Wrap, outside: Callable[[], AbstractContextManager[None]]) -> None:
         self._wrap, self._outside = wrap, outside
@@ -31,7 +31,7 @@ class Checkpoints:
         replaced.append(("CheckpointFunction", "backward", self._recomputing))
         for name_of_owner, name, by in replaced:
             owner = getattr(checkpoint, name_of_owner, None)
-            if owner is not None:  # else PyTorch keeps it elsewhere, and compares what is recomputed
+            if owner is not None:  # otherwise PyTorch keeps it elsewhere, and compares the recomputed tensors
                 method = owner.__dict__[name]
                 self._before.append((owner, name, method))
                 setattr(owner, name, by(method))

@@ -1,4 +1,4 @@
-"""PyTorch's own scaled_dot_product_attention, replaced for a while."""
+"""Temporarily replaces PyTorch's own scaled_dot_product_attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _functional = torch.nn.functional
 _lock = threading.Lock()
 _entered = 0  # open blocks, in all threads
 _theirs: Any = None  # the function that was there when the first of them was entered
-_replaced: Any = None  # the function that they put there
+_replaced: Any = None  # the function that they installed
 
 
 class Replacement:
@@ -43,7 +43,7 @@ class Replacement:
 
 
 class _Thread:
-    # Numbers, which compiled code checks before it runs.
+    # Numbers, which are guards of compiled code.
     contexts = 0  # open ones that were entered in this thread
     strict = 0  # how many of them are strict
     recorded = 0  # how many of them are around functions that backward calls again, with gradients
@@ -72,16 +72,16 @@ _of_backward: ContextVar[_Thread] = ContextVar("regard.torch.replacing")  # of t
 
 @contextmanager
 def replace_sdpa(*, strict: bool = False) -> Iterator[Replacement]:
-    """A context in which torch.nn.functional.scaled_dot_product_attention is `sdpa`: in the thread that entered it,
-    and in the backward pass of what this thread computed.
+    """A context in which torch.nn.functional.scaled_dot_product_attention is `sdpa`: in the thread that entered it, and
+    in the backward pass of this thread's computations.
 
-    Calls that `sdpa` cannot handle fall back to the function that was there before: among them nested tensors and
+    Calls that `sdpa` cannot handle fall back to the previous function: among them nested tensors and
     other subclasses of Tensor, and gradients that Regard does not compute. Names that were imported from
     torch.nn.functional earlier are not replaced. If another library replaces the function within the block, its
     replacement stays. Calls that Regard computes have no second derivatives.
 
-    strict: a call that would fall back raises RefusedError, which says why. So does nn.MultiheadAttention with
-    need_weights=True, which computes attention itself, and PyTorch's fused layers for inference are switched off.
+    strict: a call that would fall back raises RefusedError with the reason. So does nn.MultiheadAttention with
+    need_weights=True, which computes attention itself. PyTorch's fused layers for inference are switched off.
 
     Yields a `Replacement`, which counts the calls.
     """
@@ -135,7 +135,7 @@ def _again(function: Any) -> Any:
 
 @contextmanager
 def _outside() -> Iterator[None]:
-    """As it was where no block was open."""
+    """Runs with the function that is there while no block is open."""
     thread = _current()
     contexts, thread.contexts = thread.contexts, 0
     try:
@@ -145,7 +145,7 @@ def _outside() -> Iterator[None]:
 
 
 def _current() -> _Thread:
-    """This thread, or, in one of autograd's, the one that called backward, whose context PyTorch keeps there."""
+    """This thread or, in a thread of autograd, the one that called backward, whose context PyTorch keeps there."""
     thread = _here.thread
     if thread.contexts or torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1:
         return thread

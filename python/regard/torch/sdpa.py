@@ -1,4 +1,4 @@
-"""`scaled_dot_product_attention` with the arguments that PyTorch's takes."""
+"""`scaled_dot_product_attention` with the same arguments as PyTorch's."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def sdpa(
     with enable_gqa the heads of the query are a multiple of those of key and value. attn_mask is broadcast to
     [N, ..., Hq, L, S]: booleans, True where a query sees a key, or numbers that are added to the scores, of the query's
     type or float32, which may require a gradient; or a CausalBias of torch.nn.attention.bias. is_causal is aligned to
-    the top left, and goes with a mask. Rows that see nothing are 0.
+    the top left, and can be combined with a mask. Rows that see no key are 0.
 
-    [N, L, Hq, E], as `attention` takes it, would run too, with a wrong result: transpose it.
+    [N, L, Hq, E], as `attention` takes it, would run as well, with a wrong result: transpose it.
 
-    Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
-    heads of more than 512, no heads or heads of no dimension, tensors of other subclasses that have functions of their
-    own, and dropout_p that is not 0 and not from 1/256 to 255/256, the grain of the mask. Kept weights are divided by
-    1 - dropout_p.
+    The result has the query's memory order. PyTorch accepts the following, and this function does not: float64 and
+    complex numbers, head dimensions above 512, no heads or a head dimension of 0, tensors of other subclasses that
+    override functions, and any dropout_p other than 0 and 1/256 to 255/256, the resolution of the mask. Kept weights
+    are divided by 1 - dropout_p.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)
@@ -73,7 +73,7 @@ def sdpa(
 
 
 def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | bool:
-    """The corner of a CausalBias, whose memory holds nothing."""
+    """The corner of a CausalBias, whose memory has no contents."""
     if is_causal:
         raise InvalidError("attn_mask is a CausalBias, which is the whole mask: leave is_causal out")
     sizes = query.shape[-2], key.shape[-2]
@@ -99,7 +99,7 @@ def with_contiguous_rows(tensor: Tensor) -> Tensor:
 
 
 def refuse_without_strides(given: Any) -> None:
-    """Raises where it is not a dense tensor of PyTorch."""
+    """Raises an error unless it is a dense PyTorch tensor."""
     if not isinstance(given, Tensor):
         raise wrong_type(f"an argument is of type {type(given).__name__}; it must be a tensor of PyTorch")
     if given.layout != torch.strided:

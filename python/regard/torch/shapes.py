@@ -1,4 +1,4 @@
-"""The shapes of results while PyTorch traces, when sizes may be symbols that no problem text has."""
+"""The shapes of results while PyTorch traces, when sizes may be symbols, which problem text cannot contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sizes:
         return rows if self.packed else (self._of(self.q, "b"), *rows)
 
     def keys(self) -> Any:
-        """Of a sequence, or of the longest packed one."""
+        """The length of a sequence, or of the longest packed one."""
         return self.options["sk"] if self.packed else self._of(self.k, "s")
 
     def lse(self) -> Tensor:

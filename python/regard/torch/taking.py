@@ -21,9 +21,9 @@ def refusal(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, recorded: bool = False
 ) -> str | None:
     """Why such a call is not computed here; None if it is, including its gradients if it is recorded. This has to be
-    known before the call runs: graphs are made without a run, and gradients are requested when it is too late.
+    known before the call runs: graphs are made without a run, and when gradients are requested it is too late.
 
-    recorded: the call is repeated in backward, and recorded there, though not now.
+    recorded: the call is not recorded now, but backward repeats it and then records it.
     """
     named: dict[str, Any] = {"query": query, "key": key, "value": value}
     if mask is not None:
@@ -47,9 +47,9 @@ def refusal(
         return "query, key and value must be [..., sequence, dimension]"
     recorded = recorded or is_recorded(query, key, value, {"bias": mask})
     heads = query.shape[-3] if query.dim() > 2 else 1
-    sizes = index(heads), index(query.shape[-1]), index(value.shape[-1])  # which are numbers, where they were symbols
+    sizes = index(heads), index(query.shape[-1]), index(value.shape[-1])  # as numbers, even if they were symbols
     of_mask = (None, False) if mask is None else (mask.dtype, recorded and mask.requires_grad)
-    dropout = 0.0 if dropout_p == 0 else 0.5 if 0 < dropout_p < 1 else 1.0  # one for all, as it may be a symbol, too
+    dropout = 0.0 if dropout_p == 0 else 0.5 if 0 < dropout_p < 1 else 1.0  # one value for all, as it may be a symbol
     pass_ = "bwd" if recorded else "fwd"
     why = refusal_of_plan(pass_, query.dtype, query.device.type, *sizes, dropout, *of_mask)
     return None if why is None else str(why)

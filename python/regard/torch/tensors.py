@@ -10,39 +10,39 @@ from torch import Tensor
 from .. import _core
 from ..errors import invalid
 
-FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types that can have gradients
 INPUTS = ("q", "k", "v")
 _PLAIN = (Tensor, torch.nn.Parameter)
-_TRACED = ("FakeTensor", "FunctionalTensor")  # by which PyTorch traces; a look at the classes themselves costs imports
+_TRACED = ("FakeTensor", "FunctionalTensor")  # used by PyTorch for tracing; importing the classes themselves costs time
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
 
 
 def tensor_names(options: dict[str, Any]) -> tuple[str, ...]:
-    """Of those options that are tensors."""
+    """The names of those options that are tensors."""
     return tuple([name for name, option in options.items() if isinstance(option, Tensor)])
 
 
 def bare(value: Any) -> Any:
-    """What the library reads: a tensor without its history; anything else as it is."""
+    """The argument for the library: a tensor without its history; anything else as it is."""
     if type(value) is Tensor and not value.requires_grad:
         return value
     return value.detach() if isinstance(value, Tensor) else value
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """A tensor of the class itself, as calls are remembered of; a parameter, say, is a subclass."""
+    """The tensor as class Tensor itself, which remembered calls require; a parameter, for example, is a subclass."""
     return tensor if type(tensor) is Tensor else tensor.detach()
 
 
 def refuse_freed(**named: Tensor) -> None:
-    """Refuses tensors whose storage was freed or cut, before PyTorch reads them: it does not look."""
+    """Refuses tensors whose storage was freed or cut, before PyTorch reads them: it does not check."""
     if not torch.compiler.is_compiling():
         for name, tensor in named.items():
             _core.check_readable(name, tensor)
 
 
 def is_memory(tensor: Tensor) -> bool:
-    """Whether its memory holds its elements. Only a subclass with functions of its own knows what its memory holds."""
+    """Whether its memory holds its elements. Only a subclass with its own functions knows what its memory holds."""
     return type(tensor) in _PLAIN or not has_own_functions(type(tensor))
 
 
@@ -57,7 +57,7 @@ def _overrides_functions(kind: type[Tensor]) -> bool:
 
 
 def refuse_own_functions(named: dict[str, Any]) -> None:
-    """For use before an operator is called: PyTorch does not consult such a class then, only one with operators."""
+    """To be used before calling an operator: PyTorch does not consult such a class then, only one with operators."""
     for name, value in named.items():
         if isinstance(value, Tensor) and type(value) not in _PLAIN and _overrides_functions(type(value)):
             raise invalid(
@@ -72,7 +72,7 @@ def is_traced(tensor: Tensor) -> bool:
 
 
 def is_causal_bias(mask: Tensor | None) -> bool:
-    """Whether it is of torch.nn.attention.bias, which may not be imported yet, and costs a second."""
+    """Whether it is a bias of torch.nn.attention.bias, which may not be imported yet; importing it takes a second."""
     return type(mask).__name__ == "CausalBias" and type(mask).__module__ == "torch.nn.attention.bias"
 
 
@@ -84,14 +84,14 @@ def written(*memory: Any) -> None:
 
 
 def zero(*memory: Tensor | None) -> None:
-    """Memory that is given for results, where rows that are not computed would stay as they are."""
+    """Zeroes the memory that is given for results, where rows that are not computed would keep their contents."""
     for tensor in memory:
         if tensor is not None:
             tensor.zero_()
 
 
 def is_eager(q: Tensor) -> bool:
-    """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
+    """Whether nothing needs to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
     return (
         not torch.compiler.is_compiling()
         and type(q) in _PLAIN

@@ -1,4 +1,4 @@
-"""Gradients under torch.func: grad, vjp, jacrev, and vmap of them, for which an operator's own do not serve."""
+"""Gradients under torch.func: grad, vjp, jacrev, and vmap of them, for which the operator's own do not work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
 from .tensors import refuse_own_functions, tensor_names
 
-_KNOWN = known()  # None says nothing of these; an unknown option goes on to where it is refused
+_KNOWN = known()  # None means the default for these; an unknown option is passed on and refused
 
 
 class Attention(torch.autograd.Function):
@@ -67,7 +67,7 @@ class Gradients(torch.autograd.Function):
 
 
 def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of `attention` by the operator."""
+    """The results of `attention`, computed by the operator."""
     if q.is_nested:
         raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
     refuse_own_functions({"q": q, "k": k, "v": v, **options})

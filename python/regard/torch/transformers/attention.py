@@ -40,15 +40,15 @@ def attention_forward(
 ) -> tuple[Tensor, None]:
     """query: [b, hq, q, d]; key: [b, hk, kv, d]; value: [b, hk, kv, dv]. The result is [b, q, hq, dv].
 
-    What a query sees is what attention_mask says, and nothing else: as `making` made it, or a model's own, booleans or
-    numbers, [1|b, 1|hq, 1|q, kv]; without one a query sees every key.
+    The visible keys are exactly those of attention_mask: one made by `making`, or a model's own, booleans or numbers,
+    [1|b, 1|hq, 1|q, kv]; without a mask a query sees every key.
 
-    s_aux: the learned sinks [hq]; sinks: those of each query, [b, hq, q, 1]. position_bias: numbers that are added to
+    s_aux: the learned sinks [hq]; sinks: one for each query, [b, hq, q, 1]. position_bias: numbers that are added to
     the scores. All may require a gradient.
     indices, [b, q, n], and block_indices, [b, 1|hk, q, n]: the keys, or blocks of keys, that each query chose.
     cu_seq_lens_q and cu_seq_lens_k: where sequences begin in the tokens of the batch, one after the other, and where
-    the last one ends; max_length_q and max_length_k: bounds of their lengths. is_causal is asked for these alone, and
-    where no mask comes with them.
+    the last one ends; max_length_q and max_length_k: bounds of their lengths. is_causal is read only with these, and
+    only if there is no mask.
 
     Raises RefusedError for any other argument, unless `arguments.HARMLESS` knows it.
     """
@@ -95,5 +95,5 @@ def options_of(mask: Mask | Tensor | None, query: Tensor, keys: int) -> dict[str
     if isinstance(mask, Mask):
         if mask.options is not None and mask.shape[2:] == (query.shape[2], keys):
             return dict(mask.options)
-        mask = mask.booleans()  # which say what is wrong if rows or keys do not fit
+        mask = mask.booleans()  # which raises an error if rows or keys do not fit
     return dict(mask_option(mask, query, keys))

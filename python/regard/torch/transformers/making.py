@@ -1,4 +1,4 @@
-"""Masks of models as options of a call: what a word and a few numbers say is not written out for each pair.
+"""Model masks as options of a call: what a word and a few numbers can express is not written out for each pair.
 
 Models make one mask for all layers of a kind, so what is read from the device is read once for each forward pass.
 """
@@ -17,7 +17,7 @@ from transformers.utils.import_utils import is_tracing
 from .mask import Mask
 from .patterns import Pattern, pattern_of
 
-# Models that lengthen their mask by keys of their own, if `isinstance` says that it is a tensor.
+# Models that append their own keys to the mask, if `isinstance` says that it is a tensor.
 ASK_FOR_TENSORS = {"deepseek_v4"}
 
 
@@ -35,11 +35,11 @@ def mask_of(
     config: Any = None,
     **others: Any,
 ) -> Mask | Tensor | None:
-    """What `transformers.masking_utils.eager_mask` says by numbers [b, 1, q, kv], and None where it says None: where
-    every query sees every key.
+    """The equivalent of `transformers.masking_utils.eager_mask`, which writes numbers [b, 1, q, kv]. Like that one, it
+    gives None if every query sees every key.
 
-    Booleans remain for patterns of a model's own, packed sequences, padding that is neither left nor right, caches of
-    fixed size that hold something already, and, where PyTorch compiles or traces, for padding and windows.
+    Booleans remain for a model's own patterns, packed sequences, padding that is neither left nor right, caches of
+    fixed size with contents and, while PyTorch compiles or traces, for padding and windows.
     """
     if isinstance(attention_mask, Mask):
         return attention_mask
@@ -63,7 +63,7 @@ def mask_of(
         options = options_of(mask_function, q_length, kv_length, q_offset, kv_offset, attention_mask)
         nothing_is_hidden = allow_is_bidirectional_skip and options == {}
         return None if nothing_is_hidden else Mask(options, booleans, shape, dtype)
-    # A model that adds to the pattern, or compiles a step of one token, for which a tensor is handed over.
+    # A model that adds to the pattern, or compiles a step of one token, for which a tensor is passed.
     mask = Mask(None, booleans, shape, dtype)
     return mask.numbers() if q_length == 1 else mask
 
@@ -76,7 +76,7 @@ def options_of(
     kv_offset: int,
     attention_mask: Tensor | None,
 ) -> dict[str, Any] | None:
-    """None where none say it."""
+    """None if no options express it."""
     pattern = pattern_of(mask_function)
     if pattern is None:
         return None
@@ -89,8 +89,8 @@ def options_of(
 
 
 def positions(pattern: Pattern, q_length: int, kv_length: int, q_offset: Any, kv_offset: int) -> dict[str, Any] | None:
-    """What hides keys by their distance from a query; None where the last query is not at the last key, as in a cache
-    of fixed size with places that are empty."""
+    """The options that hide keys by their distance from a query; None if the last query is not at the last key, as in a
+    cache of fixed size with empty slots."""
     if isinstance(q_offset, Tensor):  # a cache of fixed size
         if is_tracing(q_offset):
             return None
@@ -108,15 +108,15 @@ def positions(pattern: Pattern, q_length: int, kv_length: int, q_offset: Any, kv
 def with_padding(
     options: dict[str, Any], attention_mask: Tensor, q_length: int, kv_length: int, kv_offset: int
 ) -> dict[str, Any] | None:
-    """Of the keys' mask, [b, keys], True where a key is none of padding; None where it has gaps.
+    """Options from the keys' mask, [b, keys], True for keys that are not padding; None if it has gaps.
 
-    Lengths say right padding, where rows of padding are not computed either if there is a diagonal, which is theirs.
-    Row ranges say left padding, and leave the diagonal where it is.
+    Lengths express right padding; rows of padding are not computed either if there is a diagonal, which is theirs.
+    Row ranges express left padding, and leave the diagonal where it is.
     """
     if is_tracing(attention_mask):
         return None
     seen = attention_mask[:, kv_offset : kv_offset + kv_length].to(torch.int32)
-    if options.get("causal") == "top_left":  # the places of the cache that are empty are none of a key that is seen
+    if options.get("causal") == "top_left":  # the empty slots of the cache belong to no visible key
         filled = seen[:, :q_length].sum() == seen.shape[0] * q_length
         return options if filled else None
     if seen.shape[-1] < kv_length:

@@ -1,4 +1,4 @@
-"""A mask as models hand it from where it is made to their layers."""
+"""A mask as models pass it from where it is made to their layers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 class Mask:
-    """What queries see of keys: for our attention the options of a call, or booleans where no options say it (None).
+    """Which keys queries see: options of a call for our attention, or booleans if no options express it (None).
 
-    A model that inspects it, or makes another mask of it, finds the same tensor as with eager attention, which every
-    model can handle: numbers of `dtype`, 0 where a query sees a key, and else the smallest. shape: [b, 1, q, kv].
+    A model that inspects it, or derives another mask from it, finds the same tensor as with eager attention, which
+    every model can handle: numbers of `dtype`, 0 where a query sees a key, otherwise the smallest one.
+
+    shape: [b, 1, q, kv].
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Mask:
         return torch.zeros(seen.shape, dtype=self.dtype, device=seen.device).masked_fill(~seen, smallest)
 
     def to(self, *arguments: Any, **named: Any) -> Mask | Tensor:
-        """Layers may lie on different devices."""
+        """Layers may be on different devices."""
         if any(isinstance(argument, torch.dtype) for argument in (*arguments, *named.values())):
             return self.numbers().to(*arguments, **named)
         options = self.options and {
@@ -81,6 +83,6 @@ def operator_of(name: str) -> Callable[..., Any]:
     return applied
 
 
-# Python looks operators up in the class, where __getattr__ is not asked. Masks are compared by element, as tensors are.
+# Python looks up operators in the class, bypassing __getattr__. Masks are compared by element, like tensors.
 for _name in (*OPERATORS, *COMPARISONS):
     setattr(Mask, f"__{_name}__", operator_of(f"__{_name}__"))

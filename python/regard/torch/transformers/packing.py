@@ -1,4 +1,4 @@
-"""Sequences one after the other in the tokens of a batch, as `cu_seq_lens_q` and `cu_seq_lens_k` say."""
+"""Sequences one after the other in the tokens of a batch, as given by `cu_seq_lens_q` and `cu_seq_lens_k`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sequences_of(begins_q: Tensor | None, begins_k: Tensor | None, longest_q: An
 
 
 def mask_of_sequences(is_causal: bool | None, batch: int, rows: int, keys: int) -> Mask | Tensor | None:
-    """The options where a model makes no mask."""
+    """The options if a model makes no mask."""
     if is_causal is None or (is_causal and rows != keys):
         raise RefusedError(
             "attention was given cu_seq_lens_q and no mask: is_causal must say what a query sees of its sequence, and "
@@ -43,7 +43,7 @@ def mask_of_sequences(is_causal: bool | None, batch: int, rows: int, keys: int) 
 
 
 def is_by_position(mask: Mask | Tensor | None) -> bool:
-    """Whether it says the same of each sequence as of the whole."""
+    """Whether it means the same for each sequence as for the whole."""
     if not isinstance(mask, Mask):
         return mask is None
     return mask.options is not None and mask.options.keys() <= {"causal", "window"} and mask.shape[2] == mask.shape[3]
@@ -60,7 +60,7 @@ def attention_of_sequences(q: Tensor, k: Tensor, v: Tensor, of: Sequences, optio
 
 
 def same_sequence(of: Sequences, batch: int, rows: int, keys: int) -> Tensor:
-    """[1, 1, rows, keys], True where a query and a key are of one sequence."""
+    """[1, 1, rows, keys], True where a query and a key belong to the same sequence."""
     if batch != 1:
         raise RefusedError(
             f"cu_seq_lens_q came with a mask for each pair of tokens and a batch of {batch}: pack the sequences into "

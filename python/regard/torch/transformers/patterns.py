@@ -15,8 +15,8 @@ class Pattern(NamedTuple):
 
 
 def pattern_of(function: Callable[..., Any]) -> Pattern | None:
-    """None for a pattern of a model's own, and for windows while PyTorch compiles or traces, which cannot look inside
-    their functions."""
+    """None for a model's own pattern, and for windows while PyTorch compiles or traces, when their functions cannot be
+    inspected."""
     if function is theirs.causal_mask_function:
         return Pattern(causal=True)
     if function is theirs.bidirectional_mask_function:

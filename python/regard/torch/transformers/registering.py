@@ -1,4 +1,4 @@
-"""The name by which models ask for Regard."""
+"""The name by which models request Regard."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from .making import mask_of
 
 
 def register(name: str = "regard") -> None:
-    """Makes attn_implementation=name known to transformers, for every model that takes attention functions."""
+    """Registers attn_implementation=name with transformers, for every model that uses attention functions."""
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, mask_of)

@@ -1,4 +1,4 @@
-"""A learned sink of each query, beside those of each head that the kernels take."""
+"""A separate learned sink for each query, where the kernels take only one for each head."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .mask import Mask
 def with_sink_as_key(
     key: Tensor, value: Tensor, mask: Mask | Tensor | None, bias: Tensor | None, sinks: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """One more key, of zeros, that every query sees, whose score is the sink and whose value is 0.
+    """Adds a key of zeros, which every query sees, whose score is the sink and whose value is 0.
 
-    key: [b, hk, kv, d]; value: [b, hk, kv, dv]; bias: [1|b, 1|hq, 1|q, kv]; sinks: [b, hq, q, 1]. Of the results, kv is
-    one more.
+    key: [b, hk, kv, d]; value: [b, hk, kv, dv]; bias: [1|b, 1|hq, 1|q, kv]; sinks: [b, hq, q, 1]. In the results, kv is
+    one larger.
     """
     if isinstance(mask, Mask):
         mask = mask.booleans()
