@@ -1,4 +1,4 @@
-"""No function of a front swallows an argument: each one changes the result, is harmless, or is refused."""
+"""No function of a front end silently drops an argument: each one changes the result, is harmless, or is refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def no_compiler(monkeypatch):
 
 @dataclass
 class Audit:
-    """A function, what it is called with, and another value of each other argument, by what that does.
+    """A function, its first arguments, and another value for each other argument, sorted by its effect.
 
-    changes: gives another result. harmless: gives the same one, but for the order of sums. refused: raises an error
+    changes: gives another result. harmless: gives the same one, except for the order of sums. refused: raises an error
     that names the argument.
     neutral: the first values of arguments that have no default.
     """
@@ -55,7 +55,7 @@ def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def cases(audits: dict[str, Audit]) -> list[Any]:
-    """(name, argument) of every argument that some table has."""
+    """(name, argument) of every argument that is in some table."""
     return [
         (name, argument)
         for name, audit in audits.items()
@@ -64,6 +64,6 @@ def cases(audits: dict[str, Audit]) -> list[Any]:
 
 
 def undecided(audit: Audit) -> set[str]:
-    """Arguments that no table has, and names in tables that are no arguments."""
+    """Arguments that are in no table, and names in tables that are not arguments."""
     decided = {*audit.inputs, *audit.changes, *audit.harmless, *audit.refused}
     return decided ^ set(inspect.signature(audit.function).parameters)

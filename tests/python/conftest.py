@@ -3,7 +3,7 @@ import tempfile
 
 import pytest
 
-# Kernels are compiled anew in every session and kept out of the user's cache.
+# Kernels are compiled again in every session and kept out of the user's cache.
 _cache = tempfile.TemporaryDirectory(prefix="regard-tests-")
 os.environ["REGARD_CACHE_DIR"] = _cache.name
 

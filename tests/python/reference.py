@@ -1,4 +1,4 @@
-"""Attention in fp64, once more and independently of the library's oracle: plain matrices, no cleverness.
+"""Attention in fp64, written again and independently of the library's oracle: plain matrices, no optimisation.
 
 Arrays are [b, h, s, d] here. `visible` is bool [b, hq, sq, sk].
 """
@@ -59,7 +59,7 @@ def philox(key, counter):
 
 
 def kept(dropout, seed, offset, b, hq, sq, sk):
-    """The dropout mask by its definition in docs/semantics.md: bool [b, hq, sq, sk]."""
+    """The dropout mask from its definition in docs/semantics.md: bool [b, hq, sq, sk]."""
     sequence, head, row, column = numpy.ogrid[:b, :hq, :sq, :sk]
     w = philox((seed % 2**32, seed >> 32), (offset % 2**32, offset >> 32, sequence, head))
     x = philox(w[:2], (*w[2:], row, 4 * (column // 64) + column % 8 // 2))

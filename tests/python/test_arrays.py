@@ -1,4 +1,4 @@
-"""Nothing is copied on the way in or out, whatever the strides, and arrays come back as they came."""
+"""No array is copied on the way in or out, whatever its strides, and results have the type of the inputs."""
 
 import numpy
 import pytest
@@ -65,7 +65,7 @@ def test_every_layout_gives_the_same_bits(random, layout):
 
 
 def test_strided_views_are_taken_as_they_are(random):
-    packed = array(random, 2, 10, 3, 3, 8)  # q, k and v interleaved, as one projection gives them
+    packed = array(random, 2, 10, 3, 3, 8)  # q, k and v interleaved, as a single projection gives them
     q, k, v = packed[:, :, 0], packed[:, :, 1], packed[:, :, 2]
     assert (regard.attention(q, k, v) == regard.attention(q.copy(), k.copy(), v.copy())).all()
 

@@ -1,4 +1,4 @@
-"""The benchmarks' bookkeeping: goals, tables, files of results. No timings."""
+"""The benchmarks' bookkeeping: goals, tables, result files. No timings."""
 
 import json
 import subprocess
@@ -92,7 +92,7 @@ def test_the_full_table_has_the_ceiling_and_the_memory_of_each_cell():
 
 
 def test_a_cell_without_a_ceiling_has_all_tables():
-    """Where the product would take longer than the cell, none is measured."""
+    """If the product would take longer than the cell, none is measured."""
     without = grid_line("fwd bf16 d128 s2048 full", 10, 24, ceilings={})
     assert "| fwd bf16 d128 s2048 full | 10.00 | 24.00 | 2.40 | 400 | – | – | 3 / – |" in grid_tables.everything(
         [without]
@@ -103,7 +103,7 @@ def test_a_cell_without_a_ceiling_has_all_tables():
 
 
 def product_at(gflops, clock):
-    """A 2048^3 product of a machine of that speed, and a small one to try, by a clock that only they advance."""
+    """A 2048^3 product on a machine of that speed, and a small one to try, on a clock that only they advance."""
 
     def call(n):
         def multiply():
@@ -137,7 +137,7 @@ PROGRAMS = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "b
 
 @pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "__main__" in text])
 def test_every_benchmark_tells_its_progress(name):
-    """By the one way there is: `counted`, or Run.each or write_lines, which use it."""
+    """In the only way there is: `counted`, or Run.each or write_lines, which use it."""
     assert any(word in PROGRAMS[name] for word in ("counted(", "this.each(", "write_lines("))
 
 
@@ -218,7 +218,7 @@ def test_tables_of_backward_and_of_training():
 
 
 def test_pages_and_pictures_are_drawn_from_the_newest_results():
-    """Of what is committed, too: nobody writes figures by hand."""
+    """Also for the committed tables: no one writes figures by hand."""
     for page, text in tables.drawn([]).items():
         assert page.read_text() == text, f"./dev bench tables draws {page.relative_to(ROOT)} anew"
 
@@ -235,7 +235,7 @@ def test_every_series_of_results_that_has_a_table_stands_on_a_page():
 
 
 def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
-    """On sizes that take a second; needs PyTorch, as the benchmarks do."""
+    """With sizes that take a second; needs PyTorch, as the benchmarks do."""
     pytest.importorskip("torch")
     out = tmp_path / "results.jsonl"
 

@@ -1,4 +1,4 @@
-"""regard bench --peers: what takes part, what does not and why, and that all of them compute the same."""
+"""regard bench --peers: which peers take part, which do not and why, and that all of them compute the same."""
 
 import json
 import os
@@ -105,7 +105,7 @@ PACKED = {"offsets_q": [0, 7, 40], "offsets_k": [0, 30, 41]}
     ],
 )
 def test_peers_take_what_they_compute_and_nothing_else(monkeypatch, text, taken, sequences):
-    """Regard's own functions stand for those of flash_attn, which needs a GPU."""
+    """Regard's own functions stand in for those of flash_attn, which needs a GPU."""
     monkeypatch.setattr(peers, "_installed", lambda _: regard.flash_attn)
     monkeypatch.setattr(peers, "_needs_gpu", lambda _: None)
     one = cell(text, **sequences)

@@ -1,4 +1,4 @@
-"""Bundles as a Python program has them: added by a call, or in an installed package."""
+"""Bundles in a Python program: added by a call, or from an installed package."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_a_package_that_is_installed_is_found(built, tmp_path):
 
 
 def package(folder, name, source, entry_points):
-    """A package as it lies in site-packages; without source its module is missing."""
+    """A package as in site-packages; without source its module is missing."""
     if source is not None:
         (folder / f"{name}.py").write_text(source)
     about = folder / f"{name}-1.dist-info"

@@ -1,4 +1,4 @@
-"""What a front sits on: a request is read without plan or memory, and a forward call carries what backward needs."""
+"""What front ends build on: a request is read without plan or memory, and a forward call carries backward's needs."""
 
 import numpy
 import pytest
@@ -9,7 +9,7 @@ from regard.call import Call
 
 
 class Described:
-    """As a tracer of JAX: a shape and a type, and no elements."""
+    """Like a JAX tracer: a shape and a type, and no elements."""
 
     def __init__(self, *shape, dtype="bfloat16"):
         self.shape, self.dtype = shape, dtype
@@ -24,7 +24,7 @@ def test_a_request_is_read_from_shapes_and_types_alone():
     assert problem == regard.Problem(wanted)
     assert {name: spec.shape for name, spec in read.outputs.items()} == {"o": (2, 5, 4, 8), "lse": (2, 4, 5)}
     assert read.tensors == {**inputs, "bias": options["bias"]} and read.run_options["seed"] == 3
-    assert set(options) == {"target", "causal", "bias", "dropout", "seed"}  # is left as it was
+    assert set(options) == {"target", "causal", "bias", "dropout", "seed"}  # is left unchanged
 
 
 def arrays(random, *shapes):

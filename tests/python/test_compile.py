@@ -1,4 +1,4 @@
-"""Under torch.compile a call is a graph break, and gives what it gives without."""
+"""Under torch.compile a call is a graph break, and gives the same result as in eager mode."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ def test_errors_are_those_without():
 
 
 def test_what_is_compiled_is_only_what_is_around():
-    """Nothing of the package is traced: no frame of it is compiled, and the call itself is the one break."""
+    """No part of the package is traced: none of its frames is compiled, and the call itself is the only break."""
     torch._dynamo.reset()
     explained = torch._dynamo.explain(around)(*torch.randn(3, 1, 9, 2, 16).unbind(0))
     assert explained.graph_break_count <= 3 and explained.graph_count <= 4, explained

@@ -1,4 +1,4 @@
-"""Arrays that have __cuda_array_interface__ alone, on the GPU that tests/emulator makes of the host."""
+"""Arrays that only have __cuda_array_interface__, on the GPU that tests/emulator emulates on the host."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""tools/check_docs.py finds links that lead nowhere and lines that are too long."""
+"""tools/check_docs.py finds broken links and lines that are too long."""
 
 import subprocess
 import sys

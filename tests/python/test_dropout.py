@@ -1,4 +1,4 @@
-"""The dropout mask is that of its definition, on every CPU target and in both passes."""
+"""The dropout mask matches its definition, on every CPU target and in both passes."""
 
 import numpy
 import pytest
@@ -39,7 +39,7 @@ def test_forward_drops_what_the_definition_says(target, family):
 
 @on_targets("backward", "generic")
 def test_backward_drops_what_the_definition_says(target, family):
-    """Where each row has a column of dO, and each key one of K, gradients are the mask."""
+    """If each row has a column of dO, and each key one of K, gradients are the mask."""
     q, k, v = inputs((B, SQ), (B, SK))
     grad_o = numpy.zeros((B, SQ, HQ, GROUP * SQ), "float16")
     for head in range(HQ):
@@ -52,7 +52,7 @@ def test_backward_drops_what_the_definition_says(target, family):
         grad_q, _, grad_v = regard.attention_backward(grad_o, q, k, v, o, lse, family=family, **options)
         of_v = grad_v.reshape(B, SK, HK, GROUP, SQ).transpose(0, 2, 3, 4, 1).reshape(B, HQ, SQ, SK)
         assert ((of_v > 0) == kept).all()
-        # A key's part of dQ lies above or below the row's mean.
+        # A key's part of dQ is above or below the row's mean.
         assert ((grad_q.swapaxes(1, 2) > 0) == kept).all()
 
 

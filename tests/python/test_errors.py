@@ -1,4 +1,4 @@
-"""Bad input is one sentence that names what was wrong, of the documented class."""
+"""Bad input gives one sentence that names what was wrong, in the documented class."""
 
 import json
 
@@ -19,7 +19,7 @@ MASKED = numpy.ma.masked_array(GOOD, GOOD == 0)
 OFFSETS = numpy.array([0, 4, 8], "int32")
 PACKED = f32(8, 2, 16)
 
-# name: (call, class, words that the sentence has)
+# name: (call, class, words that the sentence contains)
 CASES = {
     "dtype of q": (lambda: regard.attention(GOOD.astype("float64"), GOOD, GOOD), ValueError, ["q", "float64"]),
     "dtype mix": (lambda: regard.attention(GOOD, GOOD.astype("float16"), GOOD), ValueError, ["'k'", "fp16", "fp32"]),
@@ -418,7 +418,7 @@ ROOM = f32(1, 15, 4, 16)
 MASK = ZEROS((1, 1, 8, 8), "bool")
 
 
-# What words take that are given something else, at the end of the sentence.
+# The values that words take, at the end of the message for a wrong one.
 TAKEN = {
     "scale": "a number",
     "softcap": "a number",
@@ -553,7 +553,7 @@ def test_numpy_numbers_are_numbers():
 
 
 class Refusing:
-    """An array whose producer will not give it."""
+    """An array whose producer does not export it."""
 
     shape, dtype = GOOD.shape, GOOD.dtype
 
@@ -601,7 +601,7 @@ def test_a_refusal_is_explained():
 
 
 class Arrogant:
-    """A class whose name turns a terminal red and its text around."""
+    """A class whose name turns a terminal red and reverses its text."""
 
 
 Arrogant.__name__ = "x\x1b[31m\u202e\ny"

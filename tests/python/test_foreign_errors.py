@@ -1,4 +1,4 @@
-"""What an array's own library raises is no error of ours: it becomes one sentence that names the array."""
+"""Errors from an array's own library become one sentence of ours that names the array."""
 
 import traceback
 

@@ -13,7 +13,7 @@ SIGNATURES = Path(__file__).with_name("host_signatures.txt")
 
 
 def of_other_libraries():
-    """(module, name, arguments) of each; lines that are indented go on the one before."""
+    """(module, name, arguments) of each; indented lines continue the previous one."""
     module = None
     for line in SIGNATURES.read_text().replace("\n    ", " ").splitlines():
         if line.startswith("["):

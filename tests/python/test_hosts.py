@@ -1,4 +1,4 @@
-"""Importing a front without its library, or with one that is too old, is one sentence that says what to install."""
+"""Importing a front end without its library, or with one that is too old, gives a sentence on what to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled does at once what Python's handler of it does."""
+"""Ctrl-C while a kernel is compiled immediately has the effect of Python's handler."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ SETTINGS = {"REGARD_BUILT_IN": "off", "REGARD_CPU_TARGET": "cpu-generic"}
 
 
 class Compiling:
-    """A process that runs code with a compiler that hangs for `seconds`, the first time that it is to compile, or to
-    say what it is."""
+    """A process that runs code with a compiler that hangs for `seconds` when it is first asked to compile or to report
+    its version."""
 
     def __init__(self, folder, code, seconds=60, says_what_it_is=True):
         self.folder, self.temporary = folder, folder / "temporary"
@@ -45,7 +45,7 @@ class Compiling:
         )
 
     def interrupted(self, after=0.0):
-        """What it printed, and after how many seconds it had ended."""
+        """Its output, and the seconds until it ended."""
         try:
             end = time.monotonic() + 60
             while not (self.folder / "hung").exists() and time.monotonic() < end:
@@ -112,7 +112,7 @@ os._exit(0)"""
     assert (out, err) == ("interrupted True\n", "") and seconds < 5
 
 
-# The library as the rest of a program has it.
+# The library as the rest of a program sees it.
 LIBRARY = """
 import ctypes, pathlib
 library = ctypes.CDLL(str(pathlib.Path(regard.__file__).with_name("libregard.so.0")))

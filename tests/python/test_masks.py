@@ -1,4 +1,4 @@
-"""Masks, biases and lengths in the shapes and types that people have them in; batches of nothing."""
+"""Masks, biases and lengths in the shapes and types that users have; empty batches."""
 
 import json
 
@@ -23,7 +23,7 @@ def tensors(random):
 
 
 def torch_too(array):
-    """The array, and a tensor of PyTorch over its memory where that is here."""
+    """The array, and a PyTorch tensor over its memory if PyTorch is installed."""
     yield array
     try:
         import torch
@@ -51,7 +51,7 @@ def test_a_bias_is_broadcast(random, tensors, shape, family):
     bias = draw(random, *shape)
     whole = numpy.broadcast_to(bias, (B, H, SQ, SK)).copy()
     o, lse = regard.attention(*tensors, bias=whole, lse=True, family=family)
-    for _ in range(2):  # PyTorch's second call takes another way
+    for _ in range(2):  # PyTorch's second call takes another path
         for given, mine in zip(zip(*map(torch_too, tensors)), torch_too(bias)):
             got, got_lse = regard.attention(*given, bias=mine, lse=True, family=family)
             assert (numpy.asarray(got) == o).all() and (numpy.asarray(got_lse) == lse).all()

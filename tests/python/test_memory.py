@@ -1,4 +1,4 @@
-"""Arrays without memory, and tensors that are not what their memory holds, never reach a kernel."""
+"""Arrays without memory, and tensors whose memory does not hold their elements, never reach a kernel."""
 
 import ctypes
 import re
@@ -69,7 +69,7 @@ def hollow(x):
 
 
 def zero(x):
-    """PyTorch's stand-in for zeros that nobody has looked at."""
+    """PyTorch's stand-in for zeros that nothing has read."""
     import torch
 
     return torch._efficientzerotensor(x.shape, dtype=x.dtype)
@@ -109,7 +109,7 @@ def test_tensors_without_memory_are_refused_by_name(kind):
 def test_what_the_first_report_saw_is_refused():
     torch = pytest.importorskip("torch")
     q, k, v = torch.randn(3, 1, 9, 2, 16).unbind(0)
-    for _ in range(2):  # a call like an earlier one takes another way
+    for _ in range(2):  # a call that matches an earlier one takes another path
         refused("k", ("[1, 9, 2, 16]", "its memory does not cover"), regard.attention, q, freed(k), v)
         refused("o", "its memory does not cover", regard.attention, q, q, v, out=freed(q))
         refused("lengths_k", "its memory does not cover", regard.attention, q, q, v, lengths_k=freed(torch.tensor([9])))
@@ -212,7 +212,7 @@ new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, 
 
 
 class Produced:
-    """An array of a library that says of itself what a test wants it to say."""
+    """An array of a library that describes itself as a test wants it to."""
 
     def __init__(self, array, version=None, flags=0, **fields):
         self.shape, self.dtype, self.array = array.shape, array.dtype, array
@@ -274,7 +274,7 @@ def test_a_capsule_is_taken_once():
     assert (o == 0).all()
 
 
-# ---- tensors that are not what their memory holds
+# ---- tensors whose memory does not hold their elements
 
 
 def test_lazy_flags_are_resolved():

@@ -1,4 +1,4 @@
-"""The compiler of CUDA kernels, as a Python process finds it: no GPU is needed to compile."""
+"""The compiler of CUDA kernels, as a Python process finds it: compiling does not need a GPU."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def test_the_wheel_in_the_running_python_is_found(tmp_path):
 def test_without_one_the_sentence_names_places_and_remedies(tmp_path):
     import numpy
 
-    packages = tmp_path / "without-packages"  # Python's packages, less the wheel
+    packages = tmp_path / "without-packages"  # Python's packages without the wheel
     packages.mkdir()
     installed = os.path.dirname(os.path.dirname(numpy.__file__))
     for name in ("numpy", "numpy.libs"):

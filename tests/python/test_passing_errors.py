@@ -1,4 +1,4 @@
-"""Ctrl-C, SystemExit and lack of memory that are raised in the code of an argument reach the caller unchanged."""
+"""Ctrl-C, SystemExit and out-of-memory errors raised in the code of an argument reach the caller unchanged."""
 
 import numpy
 import pytest
@@ -22,7 +22,7 @@ def raising(error):
 
 
 def array(asked, error):
-    """An array of no known library, of which one question ends in the error."""
+    """An array of no known library, for which one query raises the error."""
     answers = {
         "shape": Q.shape,
         "dtype": Q.dtype,
@@ -34,7 +34,7 @@ def array(asked, error):
 
 
 def in_cuda(entry, error):
-    """An array on a GPU, one number of which ends in the error."""
+    """An array on a GPU, one number of which raises the error."""
     number = type("Number", (), {"__index__": raising(error)})()
     interface = {"shape": (1, 9, 2, 16), "typestr": "<f4", "data": (4096, False), "version": 3}
     interface[entry] = {"shape": (number,), "data": (number, False), "version": number, "stream": number}[entry]

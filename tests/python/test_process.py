@@ -1,4 +1,4 @@
-"""Processes and threads: imports are quick and bring nothing along; threads and forks work."""
+"""Processes and threads: imports are fast and pull nothing else in; threads and forks work."""
 
 import ast
 import ctypes
@@ -202,7 +202,7 @@ def test_profilers_see_what_a_compiled_kernel_is_and_find_its_symbols_where_aske
     assert ast.literal_eval(run(MAPPED, REGARD_SYMBOL_DIR=str(tmp_path / "file"), **settings)) == [in_memory]
 
 
-# Needs a kernel that is not compiled into the library: a head dimension that nobody uses.
+# Needs a kernel that is not compiled into the library: a head dimension that no model uses.
 ODD_CALL = """
 import numpy, regard
 q = numpy.ones((1, 8, 1, 24), "float32")
@@ -219,7 +219,7 @@ except regard.RegardError as error:
         ({"REGARD_JIT": "off", "REGARD_STRICT": "1"}, ["NoKernelError", "REGARD_JIT=off"]),
         ({"REGARD_CXX": "/dev/null/c++", "REGARD_STRICT": "1"}, ["NoKernelError", "/dev/null/c++"]),
         ({"REGARD_THREADS": "many"}, ["InvalidError", "REGARD_THREADS='many'"]),
-        ({"REGARD_JIT": "off"}, ["192"]),  # the generic kernel is always there
+        ({"REGARD_JIT": "off"}, ["192"]),  # the generic kernel is always available
         ({"REGARD_CACHE_DIR": "/proc/nothing"}, ["192"]),  # compiled, used and not kept
         ({"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_THREADS": "1"}, ["192"]),
     ],

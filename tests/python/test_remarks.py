@@ -1,4 +1,4 @@
-"""docs/remarks.md names a test for each remark; and what no test of the code itself can hold."""
+"""docs/remarks.md names a test for each remark; and rules that no test of the code itself can check."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def rows(page):
 
 
 def remarks():
-    """By id, what holds it."""
+    """The tests of each remark, by id."""
     return {cells[0]: cells[2] for cells in rows(ROOT / "docs/remarks.md") if re.match(r"[RJC]\d", cells[0])}
 
 
@@ -34,7 +34,7 @@ def test_every_remark_has_its_row():
 
 @pytest.mark.parametrize("remark", IDS)
 def test_the_tests_of_a_remark_exist(remark):
-    """A file in backticks and behind it the names of its tests; or the reason why there are none."""
+    """A file in backticks followed by the names of its tests; or the reason why there are none."""
     cell, file, found = remarks()[remark], None, 0
     for word in re.findall(r"`([^`]+)`", cell):
         if word.startswith("tests/"):
@@ -52,7 +52,7 @@ def test_the_tour_has_every_folder():
 
 
 def test_a_build_fetches_nothing():
-    """What it needs is in the tree, or was installed before."""
+    """Everything it needs is in the tree, or was installed before."""
     files = [ROOT / "CMakeLists.txt", *ROOT.glob("cmake/*")]
     for folder in ("bench", "examples", "python", "tests"):
         files += (ROOT / folder).rglob("CMakeLists.txt")

@@ -1,4 +1,4 @@
-"""Calls with PyTorch's tensors like an earlier one take another way, which must not show."""
+"""Calls with PyTorch tensors that match an earlier one take another path, which must not show."""
 
 import itertools
 import subprocess
@@ -12,7 +12,7 @@ import regard  # noqa: E402
 
 
 class Labelled(torch.Tensor):
-    """A subclass, whose calls are never taken for repeated ones."""
+    """A subclass, whose calls are never treated as repeated ones."""
 
 
 def labelled(value):
@@ -38,7 +38,7 @@ def whole(*values):
     return torch.tensor(values, dtype=torch.int32)
 
 
-# Options that differ in one thing each, so that all of them meet in memory.
+# Options that differ in one aspect each, so that all of them are remembered together.
 OPTIONS = {
     "none": {},
     "lse": {"lse": True},
@@ -119,7 +119,7 @@ def test_packed_sequences_may_grow():
 def test_rows_past_a_length_are_zero():
     q, k, v = tensors(1)
     for _ in range(3):
-        torch.full((2, 40, 4, 16), torch.nan)  # may be the next memory
+        torch.full((2, 40, 4, 16), torch.nan)  # may be allocated next
         assert (regard.attention(q, k, v, lengths_q=whole(40, 7))[1, 7:] == 0).all()
 
 

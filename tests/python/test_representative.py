@@ -1,6 +1,6 @@
-"""Sizes by which FlashAttention's reviewers judge a change of its kernels, as packed sequences, checked by the oracle.
+"""Sizes by which FlashAttention's reviewers judge a change to its kernels, as packed sequences, checked by the oracle.
 
-Those of its tests of a KV cache come with the kernels for one.
+Those of its KV cache tests will come with the kernels for one.
 """
 
 import numpy
@@ -27,7 +27,7 @@ def test_forward_and_backward_are_right_on_every_run(name, random):
     queries, keys, d, words, options = CASES[name]
     rows = sum(queries), sum(keys)
     of_q, of_k = (random.standard_normal((count, 3, HEADS, d)).astype("float16") for count in rows)
-    q, k, v = (of_k if queries == keys else of_q)[:, 0], of_k[:, 1], of_k[:, 2]  # views of one array where they can be
+    q, k, v = (of_k if queries == keys else of_q)[:, 0], of_k[:, 1], of_k[:, 2]  # views of one array where possible
     grad_o = random.standard_normal(q.shape).astype("float16")
     packed_as = {"offsets_q": offsets(queries), "offsets_k": offsets(keys)}
     options = {**options, **packed_as, "seed": 3}

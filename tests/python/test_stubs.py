@@ -1,4 +1,4 @@
-"""Types: the stubs are there and strict checking of a small program passes, and fails where it should."""
+"""Types: the stubs exist, and strict checking of a small program passes, and fails where it should."""
 
 import importlib.util
 import inspect
@@ -60,7 +60,7 @@ def test_the_package_is_marked_as_typed():
 
 
 def test_options_are_the_library_s_tensors_and_words():
-    """What Options lists is what the library knows: no tensor or word is missing, none is invented."""
+    """Options lists exactly what the library knows: no tensor or word is missing, none is invented."""
     words = {word["word"].partition("=")[0] for word in regard.words()}
     typed = set(options.Options.__annotations__)
     conveniences = {
@@ -91,4 +91,4 @@ def test_help_has_the_options_with_their_shapes():
         for name in set(options.Options.__annotations__) - options.CACHE:
             assert f"\n    {name}: " in documentation
         assert "lengths_k: Array. int32 [b]: " in documentation
-        assert "page_table" not in documentation  # while no kernel has it
+        assert "page_table" not in documentation  # as long as no kernel supports it

@@ -1,4 +1,4 @@
-"""[b, h, s, d] where [b, s, h, d] is meant runs; once in a process a warning says so."""
+"""[b, h, s, d] where [b, s, h, d] is expected runs; a warning says so once per process."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The tables of docs/targets.md and docs/profiles.md say what the library does."""
+"""The tables of docs/targets.md and docs/profiles.md agree with the library."""
 
 import re
 from pathlib import Path

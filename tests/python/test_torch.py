@@ -1,4 +1,4 @@
-"""Results, gradients and the library's fp64 oracle against PyTorch, on what PyTorch has."""
+"""Results, gradients and the library's fp64 oracle against PyTorch, for the features that PyTorch has."""
 
 import math
 
@@ -14,7 +14,7 @@ def bottom_right(sq, sk):
     return torch.ones(sq, sk, dtype=torch.bool).tril(sk - sq)
 
 
-# name: (hq, hk, sq, sk, words of the problem, options of regard, what SDPA is given)
+# name: (hq, hk, sq, sk, words of the problem, options of regard, arguments of SDPA)
 CASES = {
     "full": (4, 4, 50, 70, "", {}, lambda b: {}),
     "gqa": (6, 2, 50, 70, "", {}, lambda b: {"enable_gqa": True}),
@@ -128,9 +128,9 @@ def test_half_precision_is_as_close_to_the_truth_as_pytorch(dtype, d):
     theirs = [theirs, *torch.autograd.grad(theirs, rounded, grad_o)]
     for ours, peer, truth in zip((o, *grads), theirs, wanted):
         error, peer_error = (x.double() - truth for x in (ours, peer))
-        # A weight of 1 has no rounding; what weights refer to may be another score than the highest.
+        # A weight of 1 has no rounding; weights may be relative to another score than the highest.
         assert error.square().mean().sqrt() <= 1.15 * peer_error.square().mean().sqrt() + 1e-5
-        # One element's error is as large as one rounding of it makes it, up or down.
+        # One element's error is as large as a single rounding makes it, up or down.
         unit = truth.abs().max() * torch.finfo(dtype).eps
         assert error.abs().max() <= peer_error.abs().max() + unit
 
@@ -153,7 +153,7 @@ def test_results_own_their_memory():
 
 
 class Labelled(torch.Tensor):
-    """A subclass, which goes by DLPack where plain tensors do not."""
+    """A subclass, which is read through DLPack where plain tensors are not."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

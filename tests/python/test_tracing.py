@@ -1,4 +1,4 @@
-"""A graph that PyTorch records by running the code would not have the call: the call is refused, and not lost."""
+"""A graph that PyTorch records by running the code would lack the call: the call is refused instead of lost."""
 
 import numpy
 import pytest
@@ -13,7 +13,7 @@ PLAN = regard.plan("fwd fp32 b=1 h=2 s=9 d=16")
 
 
 class Labelled(torch.Tensor):
-    """A subclass, which goes by DLPack where plain tensors do not."""
+    """A subclass, which is read through DLPack where plain tensors are not."""
 
 
 LSE, OUT, OF_NUMPY, LABELLED = torch.zeros(1, 2, 9), torch.empty(1, 9, 2, 16), Q.numpy(), Q.as_subclass(Labelled)
@@ -61,7 +61,7 @@ TRACERS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("tracer", TRACERS)
 def test_what_is_traced_is_refused(tracer, call):
-    regard.attention(Q, K, V)  # a call like this one may be remembered
+    regard.attention(Q, K, V)  # a call that matches this one may be remembered
     with pytest.raises(regard.InvalidError, match="while PyTorch traces") as caught:
         TRACERS[tracer](CALLS[call])
     assert "\n" not in str(caught.value)

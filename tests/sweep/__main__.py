@@ -2,8 +2,8 @@
 
 python -m tests.sweep [--eighth=N | --eighth=today] [--only=WORD] [--jobs=N] [--resume]
 
-Without --eighth and --only everything is swept, and docs/results/transformers.md is written. Fails if a model's answer
-is wrong, or if a model is refused or left out that the page, as it was before, does not name.
+Without --eighth and --only everything is swept, and docs/results/transformers.md is written. Fails if a model gives a
+wrong result, or if a model is refused or left out that the page, before this run, does not name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ.setdefault("REGARD_JIT", "off")  # the generic kernels: it is the front that is swept
+os.environ.setdefault("REGARD_JIT", "off")  # the generic kernels: the sweep tests the front end
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from . import page, processes  # noqa: E402

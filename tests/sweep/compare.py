@@ -13,7 +13,7 @@ import regard.torch.transformers
 from regard.torch.transformers.attention import attention_forward
 
 TOLERANCE, TOLERANCE_OF_GRADIENTS = 1e-4, 1e-3
-calls: Counter[str] = Counter()  # of attention, and of the names of what it was given beside its tensors
+calls: Counter[str] = Counter()  # of attention, and of the names of its arguments other than tensors
 
 
 def counted(*arguments: Any, **named: Any) -> Any:
@@ -45,7 +45,7 @@ def result_of(
 
 
 def distance(ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> float:
-    """The largest error, as a multiple of what is allowed."""
+    """The largest error, as a multiple of the tolerance."""
     (found, gradients), (expected, others) = ours, theirs
     if found.shape != expected.shape or gradients.keys() != others.keys():
         return float("inf")

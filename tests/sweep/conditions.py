@@ -1,4 +1,4 @@
-"""The conditions under which a model is called; each returns the tensors that are compared."""
+"""The conditions under which a model is called; each returns the tensors to compare."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def seen(result: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Without rows of padding, whose contents are unspecified."""
     if result.shape[:2] == mask.shape:
         return result[mask.bool()]
-    # What is decoded has no padding; what is pooled may be pooled from a row of it.
+    # Decoders' outputs have no padding; a pooled output may be taken from a padding row.
     return result if result.ndim > 2 and result.shape[1] == DECODED else result[1:]
 
 

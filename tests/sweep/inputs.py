@@ -16,7 +16,7 @@ def parameters(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
 
 
 def field(config: Any, *names: str, default: Any = None) -> Any:
-    """Of the configuration, or of one inside it."""
+    """A field of the configuration, or of one inside it."""
     inside = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
     for name in names:
         for place in (config, *inside):
@@ -29,7 +29,7 @@ def ids(model: torch.nn.Module, length: int) -> torch.Tensor:
     found = torch.randint(3, 60, (BATCH, length))
     end = field(model.config, "eos_token_id")
     if isinstance(end, int):
-        found[:, 5] = end  # which some models look for; no condition makes it padding
+        found[:, 5] = end  # which some models look for; no condition turns it into padding
     return found[:, None].repeat(1, 3, 1) if type(model).__name__.endswith("ForMultipleChoice") else found
 
 
@@ -61,7 +61,7 @@ def sound(model: torch.nn.Module) -> torch.Tensor:
 
 
 def patches(model: torch.nn.Module) -> torch.Tensor:
-    """In the form of models that take the grids of their pictures as an input."""
+    """In the form of models that take the grids of their images as an input."""
     config = model.config
     patch, channels = field(config, "patch_size", default=8), field(config, "in_channels", "num_channels", default=3)
     return torch.randn(BATCH * 16, channels * field(config, "temporal_patch_size", default=1) * patch * patch)
@@ -101,7 +101,7 @@ BESIDE = (
     "encoder_hidden_states",
     "decoder_input_ids",
 )
-# Of inputs that some models take in another shape.
+# Inputs that some models take in another shape.
 OTHERWISE: dict[str, Callable[[torch.nn.Module], torch.Tensor]] = {
     "input_features": lambda model: spectrum(model).mT,
     "input_values": lambda model: sound(model).unsqueeze(1),
@@ -110,7 +110,7 @@ OTHERWISE: dict[str, Callable[[torch.nn.Module], torch.Tensor]] = {
 
 
 def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch.Tensor]]]:
-    """Candidate inputs: first the required ones, then with one more, and with two more."""
+    """Candidate inputs: first the required ones, then with one more, then with two more."""
     names = parameters(model)
     kinds = {name for name, x in names.items() if x.kind is x.POSITIONAL_OR_KEYWORD}
     needed = [name for name in kinds if names[name].default is inspect.Parameter.empty]

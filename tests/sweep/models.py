@@ -12,11 +12,11 @@ from transformers import PreTrainedModel
 from .special import WEIGHTS
 from .tiny import shrunk
 
-LARGEST = 20_000_000  # parameters of a model that is tiny
+LARGEST = 20_000_000  # of a tiny model, at most
 
 
 def classes(module: str) -> list[type[PreTrainedModel]]:
-    """Those that the module defines, and that have a forward of their own."""
+    """Classes that the module defines, and that define forward themselves."""
     found = vars(importlib.import_module(module)).values()
     return [
         x
@@ -37,7 +37,7 @@ def config_of(kind: type[PreTrainedModel], **changes: Any) -> Any:
 
 
 def model_of(kind: type[PreTrainedModel], **changes: Any) -> PreTrainedModel:
-    """Larger weights than usual make scores that differ, and gates, sinks and scales that matter."""
+    """Weights that are larger than usual give scores that differ, and gates, sinks and scales that matter."""
     config = config_of(kind, **changes)
     with torch.device("meta"):
         size = sum(x.numel() for x in kind(config).parameters())

@@ -1,4 +1,4 @@
-"""docs/results/transformers.md: what was swept, what is refused, and what could not be made."""
+"""docs/results/transformers.md: which models were swept, which are refused, and which could not be made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Results = list[dict[str, Any]]
 
 
 def outcomes(results: Results, *kinds: str) -> Iterator[tuple[str, str, Any]]:
-    """Class, condition and what it gave, of these kinds."""
+    """Class, condition and result, for results of these kinds."""
     for result in results:
         for condition, outcome in result.get("found", {}).items():
             (kind, value), *_ = outcome.items()
@@ -41,7 +41,7 @@ def outcomes(results: Results, *kinds: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def complaints(results: Results, known: str) -> list[str]:
-    """Wrong answers, and classes that are refused or left out although the page, `known`, does not name them."""
+    """Wrong results, and classes that are refused or left out although the page, `known`, does not name them."""
     wrong = [
         f"{name}, {condition}: {f'{value:.1g} times the allowed error' if isinstance(value, float) else value}"
         for name, condition, value in outcomes(results, "wrong", "failed")

@@ -48,7 +48,7 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
 
 
 def begin(log: Path) -> None:
-    """Reports of slow kernels go into the log."""
+    """Redirects reports of slow kernels to the log."""
     import torch
 
     with log.open("a") as told:

@@ -1,4 +1,4 @@
-"""Exceptions to the rules for small configurations: by model type, sizes that match each other."""
+"""Exceptions to the rules for small configurations: sizes that match each other, by model type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"attention_hidden_size": 64, "attention_head_dim": 16, "mamba_headdim": 16},
 }
-# Of random weights, as a multiple of 1 / sqrt(inputs). Without layers that normalize, large ones make rounding grow.
+# Scale of random weights, as a multiple of 1 / sqrt(inputs). Large ones amplify rounding in layers without norms.
 WEIGHTS = {"mobilebert": 0.5}
 
 OCR = "eager attention and sdpa differ too, as tokens see the left padding of an earlier part"
@@ -57,7 +57,7 @@ PROMPT = (
     "without decoder_attention_mask its decoder sees the rows of padding of the prompt, of which nothing is promised"
 )
 POOLED = "texts are pooled from their first token, which is padding, and every output depends on every text"
-# By class and condition, where Regard's answer is not that of eager attention, and why it stays so.
+# By class and condition: where Regard's result differs from eager attention's, and why it stays so.
 DIFFERENT: dict[str, dict[str, str]] = {
     "DiffusionGemmaForBlockDiffusion": {"left": PROMPT, "right": PROMPT},
     "DiffusionGemmaModel": {"left": PROMPT, "right": PROMPT},

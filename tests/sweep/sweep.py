@@ -1,4 +1,4 @@
-"""What one model class gives under every condition."""
+"""The results of one model class under every condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .conditions import CONDITIONS, NotApplicable, output
 from .inputs import candidates, made
 from .models import model_of
 
-SEEDS = (0, 1, 2)  # rounding may turn a choice of experts or keys over, but hardly under two of them
+SEEDS = (0, 1, 2)  # rounding may change a choice of experts or keys, but hardly under two of them
 
 
 def words(error: BaseException) -> str:
@@ -21,10 +21,11 @@ def words(error: BaseException) -> str:
 
 
 def swept(kind: type) -> dict[str, Any]:
-    """{"why": …} where the model cannot be made or does not run with its own attention.
+    """{"why": …} if the model cannot be made or does not run with its own attention.
 
-    Else what each condition gave ("found"), how often attention was called ("calls"), and with which "arguments". A
-    condition gives {"equal": error}, {"wrong": error}, {"refused": sentence}, {"failed": error} or {"not run": why}.
+    Otherwise the result of each condition ("found"), how often attention was called ("calls"), and with which
+    "arguments". A condition gives {"equal": error}, {"wrong": error}, {"refused": sentence}, {"failed": error} or
+    {"not run": why}.
     """
     try:
         model = model_of(kind)
@@ -44,7 +45,7 @@ def swept(kind: type) -> dict[str, Any]:
 
 
 def makers_of(model: torch.nn.Module) -> dict[str, Any]:
-    """Of the first inputs that the model takes with its own attention."""
+    """Uses the first inputs that the model accepts with its own attention."""
     model.set_attn_implementation("eager")
     first: Exception | None = None
     for makers in candidates(model):

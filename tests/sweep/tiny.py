@@ -1,4 +1,4 @@
-"""Makes configurations of transformers small, by the names of their numbers, for any model."""
+"""Makes transformers configurations small, by the names of their numbers, for any model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .special import SPECIAL
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY = 32, 4, 2, 8, 99
 LARGE = 1000  # not made smaller
 
-# The first pattern that a name matches says its number. What no pattern matches stays as it is.
+# The first pattern that matches a name gives its number. Names without a match keep theirs.
 NUMBERS: list[tuple[str, int]] = [
     (r".*vocab(ulary)?_size|.*_vocab|num_embeddings|vocab_size_per_layer_input|n_tokens", VOCABULARY),
     (
@@ -60,7 +60,7 @@ NUMBERS: list[tuple[str, int]] = [
     (r".*state_size|.*d_state|ssm_state.*", 8),
     (r".*chunk_size", 8),
 ]
-NOT_SIZES = {  # of their own accord, or made anew of the rest
+NOT_SIZES = {  # independent, or derived from the others
     *("id2label", "label2id", "num_labels", "transformers_version", "dtype", "architectures", "_name_or_path"),
     *("out_features", "out_indices", "stage_names"),
 }
@@ -105,7 +105,7 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_layers(values: dict[str, Any]) -> str | None:
-    """Of layers of several kinds one of each, two at least and four at most; the name of their number."""
+    """One layer of each kind, two at least and four at most; with the name of their number."""
     for counter in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
         count = values.get(counter)
         if isinstance(count, int) and count > 0:
@@ -132,7 +132,7 @@ def keep_layers(values: dict[str, Any]) -> str | None:
 
 
 def rotation(values: dict[str, Any]) -> dict[str, Any]:
-    """Sections of positions of several axes are parts of half a head."""
+    """For positions with several axes, sections are parts of half a head."""
     values = {name: rotation(x) if isinstance(x, dict) else x for name, x in values.items()}
     sections = values.get("mrope_section")
     if sections:

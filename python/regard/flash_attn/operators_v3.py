@@ -70,7 +70,7 @@ def refuse_others() -> None:
     """Raises ImportError if an extension that is already loaded has defined the operators."""
     if _schemas is None and hasattr(torch.ops.flash_attn_3, "fwd"):
         raise ImportError(
-            "the operators torch.ops.flash_attn_3 are there already, of an extension: call "
+            "an extension has already defined the operators torch.ops.flash_attn_3: call "
             "regard.flash_attn.register() in a process that has not loaded it"
         )
 

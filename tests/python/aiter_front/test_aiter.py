@@ -52,7 +52,7 @@ def close(got, wanted, tolerance=5e-5):
     torch.testing.assert_close(got.detach().double(), wanted, rtol=tolerance, atol=tolerance)
 
 
-# AITER's arguments, and what the reference is told.
+# AITER's arguments, and the same for the reference.
 CASES = {
     "plain": ({}, {}),
     "causal": ({"causal": True}, {"masks": {"causal": True}}),
@@ -108,7 +108,7 @@ PACKED = [(name, False) for name in (*CASES, "soft cap", "soft cap, sinks", "sof
 
 @pytest.mark.parametrize(("name", "padded"), [*PACKED, *((name, True) for name in SHOWN_WITH_PADDING)])
 def test_packed(name, padded):
-    """The soft cap in backward, gradients of sinks, and those of a bias: AITER itself has none of them right."""
+    """The soft cap in backward, gradients of sinks, and those of a bias: AITER itself gets none of them right."""
     arguments, said = CASES.get(name, ({}, {}))
     if "soft cap" in name:
         arguments, said = {"logits_soft_cap": 0.7, "causal": True}, {"softcap": 0.7, "masks": {"causal": True}}

@@ -60,7 +60,7 @@ NEUTRAL_RAW = {
 }
 SINKS = {"sink_size": 1, "sink_ptr": numbers(4, 4)}
 NEUTRAL_VARLEN = {**NEUTRAL_RAW, "min_seqlen_q": 0, "logits_soft_cap": 0.0, "zero_tensors": False}
-REFUSED_RAW = {"return_dropout_randval": True, **DESCALE}  # without dropout, and of 8-bit numbers
+REFUSED_RAW = {"return_dropout_randval": True, **DESCALE}  # without dropout, and for 8-bit inputs
 HARMLESS_RAW = {"gen": torch.Generator()}  # without dropout
 
 DOUT, LSE = numbers(6, *Q.shape), numbers(7, 2, 4, 9)
@@ -156,7 +156,7 @@ AUDITS = {
         mha.mha_bwd,
         BACKWARD,
         {**SCORES_BACK, "bias": numbers(7, 9, 12)},
-        {**HARMLESS_BACK, **GRADIENTS, "sink": SINKS["sink_ptr"]},  # the logarithms of the sums have it
+        {**HARMLESS_BACK, **GRADIENTS, "sink": SINKS["sink_ptr"]},  # the log-sum-exp includes it
         {"dropout_p": 0.5, "dbias": numbers(7, 9, 12), "d_sink": SINKS["sink_ptr"]},
         neutral=NEUTRAL_BACK,
     ),

@@ -87,7 +87,7 @@ def test_packed_passes():
         return_lse=True,
     )
     equal(again[:2], (wanted, wanted_lse))
-    # AITER's backward takes no sink tokens: a window without them.
+    # AITER's backward takes no sink tokens: the reference is a window without them.
     wanted, lse = aiter.flash_attn_varlen_func(*packed(), *LENGTHS, window_size=(4, 2), return_lse=True)
     of_wanted = [gradient.flatten(0, 1) for gradient in gradients(wanted, Q, K, V)]
     inputs = (GRAD_O.flatten(0, 1), *packed(), wanted.detach(), lse, *LENGTHS)
@@ -111,7 +111,7 @@ def test_dropout_is_that_of_the_state():
     dq, dk, dv, _ = aiter.fmha_v3_bwd(
         GRAD_O, Q, K, V, out, lse, 0.5, 0.25, False, -1, -1, True, True, 1, rng_state=state
     )
-    # Of V the gradient is a product of the same weights: <dv, v> is <grad_o, out>.
+    # The gradient of V is a product with the same weights: <dv, v> is <grad_o, out>.
     torch.testing.assert_close((dv * V).sum(), (GRAD_O * out).sum(), rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="dropout_p is not 0: give the rng_state"):
         aiter.mha_bwd(GRAD_O, Q, K, V, out, lse, 0.5, 0.25, False, -1, -1, True)
@@ -137,7 +137,7 @@ def test_memory_that_is_given_is_zeroed_where_asked_for():
 
 
 def test_each_sequence_has_its_own_sinks():
-    """Dense and packed, with padding in between: as if each were a batch of its own."""
+    """Dense and packed, with padding in between: as if each sequence were a separate batch."""
     sinks = leaf(7, 2, 4)
     lengths_q, lengths_k = (8, 5), (12, 7)
     wanted, results = [], []

@@ -1,4 +1,4 @@
-"""Calls of flash_attn, the fp64 reference of each, and the error of a plain computation by PyTorch in its own type."""
+"""Calls of flash_attn, the fp64 reference of each, and the error of a plain PyTorch computation in its own type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
         sizes = [(self.sq, self.hq), (self.sk, self.hk), (self.sk, self.hk), (self.sq, self.hq)]
         tensors = [torch.randn(self.b, *size, self.d, generator=chance) for size in sizes]
         if self.softcap:
-            tensors[0] *= self.softcap  # so that the cap is felt
+            tensors[0] *= self.softcap  # so that the cap has an effect
         return [tensor.to(self.dtype) for tensor in tensors]
 
     def slopes(self):
@@ -70,7 +70,7 @@ def expected(tensors, options):
 
 
 def by_torch(tensors, options):
-    """The same by PyTorch's operators in the type of the inputs."""
+    """The same with PyTorch's operators in the type of the inputs."""
     q, k, v, grad_o = (tensor.detach() for tensor in tensors)
     q, k, v = (tensor.requires_grad_() for tensor in (q, k, v))
     group = q.shape[2] // k.shape[2]
@@ -89,7 +89,7 @@ def by_torch(tensors, options):
 
 
 def close(results, tensors, options, of_out=2.0, of_gradients=3.0):
-    """What flash_attn's own tests ask: the error is at most a few times that of PyTorch's operators."""
+    """The criterion of flash_attn's own tests: the error is at most a few times that of PyTorch's operators."""
     wanted, lse = expected(tensors, options)
     plain = by_torch(tensors, options)
     names = ("out", "dq", "dk", "dv")
@@ -109,5 +109,5 @@ def leaves(*tensors):
 
 
 def kept_of(s_dmask, case):
-    """The dropout mask that the CUDA flavour's S_dmask tells by its signs."""
+    """The dropout mask that the signs of the CUDA flavour's S_dmask show."""
     return numpy.asarray(~torch.signbit(s_dmask[..., : case.sq, : case.sk]))

@@ -39,7 +39,7 @@ SCORES = {
 }
 HARMLESS = {"deterministic": True}
 
-DESCALE = {f"{name}_descale": torch.full((2, 2), 0.5) for name in "qkv"}  # of 8-bit numbers, which these are not
+DESCALE = {f"{name}_descale": torch.full((2, 2), 0.5) for name in "qkv"}  # for 8-bit inputs, which these are not
 SCORES_3 = {
     **{name: SCORES[name] for name in ("softmax_scale", "causal", "window_size", "softcap", "return_attn_probs")},
     "attention_chunk": 3,

@@ -1,4 +1,4 @@
-"""What is not there yet and what is wrong is said in a sentence."""
+"""Missing features and wrong input are each reported in one sentence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""flash_attn's functions in flash_attn's tolerances, over a thinned matrix of its own tests."""
+"""flash_attn's functions within flash_attn's tolerances, over a reduced matrix of its own tests."""
 
 import math
 
@@ -41,7 +41,7 @@ def told(case):
 
 
 def judge(case, call, inputs, tensors, dropout=0.0, **arguments):
-    """call(*inputs) gives out, lse and S_dmask; its gradients are unpacked by whoever packed the inputs."""
+    """call(*inputs) gives out, lse and S_dmask; its gradients are unpacked by the caller that packed the inputs."""
     out, lse, s_dmask = call(*inputs, dropout, return_attn_probs=True, **case.arguments(), **arguments)
     kept = kept_of(s_dmask, case) if dropout else None
     options = case.options(kept, dropout)
@@ -100,7 +100,7 @@ def offsets(lengths):
 
 
 def sequences(case, lengths):
-    """Each as a case of its own, with its numbers."""
+    """Each as a separate case, with its numbers."""
     found = []
     for i, (sq, sk) in enumerate(lengths):
         one = Case(sq, sk, case.d, case.hq, case.hk, 1, case.dtype, case.causal, case.window, case.softcap, case.alibi)

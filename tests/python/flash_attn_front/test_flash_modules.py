@@ -115,7 +115,7 @@ def test_dropout_only_while_training():
 
 @pytest.mark.parametrize("heads", [1, 8, 6])
 def test_slopes(heads):
-    """Each is the square of the one two heads on, down to 2 ** -8."""
+    """A geometric sequence down to 2 ** -8, then every second slope of the next power of two."""
     slopes = mha.get_alibi_slopes(heads)
     power = 2 ** int(math.log2(heads))
     assert slopes[power - 1] == 2**-8 and len(slopes) == heads

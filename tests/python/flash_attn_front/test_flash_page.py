@@ -1,4 +1,4 @@
-"""The code of docs/flash_attn.md runs as it is written."""
+"""The code of docs/flash_attn.md runs as written."""
 
 import subprocess
 import sys

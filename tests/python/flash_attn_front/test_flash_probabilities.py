@@ -1,4 +1,4 @@
-"""What is returned for tests: S_dmask of both flavours, LSE of rows that see nothing, shapes."""
+"""Results that are meant for tests: S_dmask of both flavours, LSE of rows that see nothing, shapes."""
 
 import math
 

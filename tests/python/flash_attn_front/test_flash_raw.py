@@ -1,4 +1,4 @@
-"""Forward and backward passes by themselves, as ring attention calls them."""
+"""Separate forward and backward passes, as ring attention calls them."""
 
 import inspect
 
@@ -27,7 +27,7 @@ def test_both_passes(dropout):
     packed = torch.full((2, 60, 2, 2, 59), float("nan"), dtype=q.dtype)
     grads = torch.full_like(q, float("nan")), packed[:, :, 0], packed[:, :, 1]  # written in place, rows in between
     assert _flash_attn_backward(grad_o, q, k, v, out, lse, *grads, *scores, False, rng_state=state) is None
-    assert [grad._version for grad in grads] == [1, 2, 2]  # autograd is told; the last two share their memory
+    assert [grad._version for grad in grads] == [1, 2, 2]  # autograd knows; the last two share their memory
     options = case.options(kept_of(s, case) if dropout else None, dropout)
     close([out, *grads], tensors, options)
 
@@ -99,7 +99,7 @@ def test_memory_that_is_given_to_the_extension_is_checked_and_zeroed_where_asked
     for out in (torch.empty_like(q).float(), torch.empty(3, 12, 4, 16, dtype=q.dtype)):
         with pytest.raises(ValueError, match="'o'"):
             flash_attn_gpu.fwd(q, k, v, out, None, *scores, False, None)
-    starts = torch.tensor([0, 12], dtype=torch.int32)  # of two sequences, the first
+    starts = torch.tensor([0, 12], dtype=torch.int32)  # the first of two sequences
     rows = [tensor.flatten(0, 1) for tensor in (q, k, v)]
     for zero_tensors, beyond in ((False, 7), (True, 0)):
         out, *gradients = (torch.full_like(rows[0], 7) for _ in range(4))

@@ -1,4 +1,4 @@
-"""FlashAttention-3's passes by themselves, and the operators of its extension."""
+"""FlashAttention-3's separate passes, and the operators of its extension."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_both_passes(case):
     words = {"dq": dq, "dk": dk, "dv": dv, "is_causal": scores[0], **options}
     returned = _flash_attn_backward(grad_o, *inputs, out, lse, **words)
     assert all(got is given for got, given in zip(returned, gradients))
-    assert [gradient._version for gradient in gradients] == [1, 1, 1]  # autograd is told
+    assert [gradient._version for gradient in gradients] == [1, 1, 1]  # autograd knows
     wanted = close([out, *gradients], tensors, case.options())
     torch.testing.assert_close(lse, wanted.float(), rtol=1e-4, atol=1e-4)
 
@@ -160,4 +160,6 @@ except ImportError as error:
 import importlib.util
 assert importlib.util.find_spec("flash_attn_3") is None
 """)
-    assert out.startswith("the operators torch.ops.flash_attn_3 are there already") and out.count("\n") == 1
+    assert (
+        out.startswith("an extension has already defined the operators torch.ops.flash_attn_3") and out.count("\n") == 1
+    )

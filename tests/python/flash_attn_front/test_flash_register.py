@@ -1,4 +1,4 @@
-"""`import flash_attn` finds regard.flash_attn, and no longer does."""
+"""`import flash_attn` finds regard.flash_attn, and stops finding it after `unregister`."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ THEIRS = "def flash_attn_func(): pass\n"
 
 
 def run(program, folder):
-    """A fresh interpreter that has a flash_attn and a flash_attn_interface of others on its path."""
+    """A fresh interpreter with another flash_attn and flash_attn_interface on its path."""
     (folder / "flash_attn").mkdir()
     (folder / "flash_attn/__init__.py").write_text(THEIRS + "__version__ = '1.0'\n")
     (folder / "flash_attn_interface.py").write_text(THEIRS)

@@ -51,7 +51,7 @@ def test_turns_and_its_gradient_turns_back(interleaved, inplace, offsets):
 
 def test_packed_sequences_begin_anew():
     x = torch.randn(16, 2, D)
-    starts = torch.tensor([0, 4, 4, 11], dtype=torch.int32)  # and tokens behind the last
+    starts = torch.tensor([0, 4, 4, 11], dtype=torch.int32)  # and tokens after the last
     cos, sin = tables(torch.float32)
     out = apply_rotary_emb(x, cos, sin, cu_seqlens=starts, max_seqlen=12)
     for first, last in ((0, 4), (4, 11)):
@@ -95,7 +95,7 @@ def by_the_tensor_itself(rotate, x):
 
 
 def back(grad, parts):
-    """What the gradient of the result is before these parts of its heads were rotated."""
+    """The gradient with respect to the result before these parts of its heads were rotated."""
     grad = grad.double()
     for part in parts:
         grad[:, :, part] = rotated(grad[:, :, part], [0, 0], False, back=True)

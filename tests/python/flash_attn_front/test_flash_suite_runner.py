@@ -1,4 +1,4 @@
-"""tools/flash_attn_suite.py, by a suite of a few cases."""
+"""tools/flash_attn_suite.py, on a suite of a few cases."""
 
 import re
 import subprocess

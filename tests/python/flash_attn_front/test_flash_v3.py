@@ -12,7 +12,7 @@ from regard.flash_attn.v3 import flash_attn_func, flash_attn_qkvpacked_func, fla
 
 
 def chunks(case, chunk):
-    """bool [b, hq, sq, sk]: keys of the chunk that a row's diagonal lies in."""
+    """bool [b, hq, sq, sk]: keys of the chunk that contains a row's diagonal."""
     diagonal = torch.arange(case.sq)[:, None] + case.sk - case.sq
     key = torch.arange(case.sk)[None]
     same = torch.div(key, chunk, rounding_mode="floor") == torch.div(diagonal, chunk, rounding_mode="floor")
@@ -91,7 +91,7 @@ def test_8_bits_with_factors():
     scaled = [x.double() * factor[:, None, :, None] for x, factor in zip((q, k, v), (of_q, *factors[1:]))]
     wanted = reference.attention(*map(across, scaled), case.options())[0]
     error = (out.double() - torch.from_numpy(wanted.swapaxes(1, 2).copy())).abs()
-    assert error.max() < 0.055  # the bound of FlashAttention-3's users
+    assert error.max() < 0.055  # the bound that FlashAttention-3's users apply
     one = torch.ones(2, 2)
     alone = flash_attn_func(q, k, v, k_descale=factors[1])
     assert torch.equal(alone, flash_attn_func(q, k, v, q_descale=one, k_descale=factors[1], v_descale=one))

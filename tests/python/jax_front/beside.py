@@ -1,4 +1,4 @@
-"""Results of regard.jax beside the fp64 reference, which has its arrays as [b, h, s, d]."""
+"""Results of regard.jax next to the fp64 reference, whose arrays are [b, h, s, d]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOLERANCE = {"float32": 2e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
 
 def arrays(random, b, hq, hk, sq, sk, d, dv=None, dtype="float32"):
-    """q, k, v as [b, s, h, d], in numbers that the dtype has."""
+    """q, k, v as [b, s, h, d], in numbers that the dtype can represent."""
     shapes = (b, sq, hq, d), (b, sk, hk, d), (b, sk, hk, dv or d)
     return [jnp.asarray(random.standard_normal(shape), dtype) for shape in shapes]
 
@@ -37,7 +37,7 @@ def close(found, expected, dtype="float32"):
 
 
 def check(q, k, v, options, seen, differentiable=("bias", "sink"), **arguments):
-    """O, LSE and every gradient, in a compiled program. `options` are the reference's but for what is seen."""
+    """O, LSE and every gradient, in a compiled program. `options` are the reference's except for visibility."""
     visible = reference.visible(q.shape[0], q.shape[2], q.shape[1], k.shape[1], **seen)
     expected = reference.Options(visible=visible, **options)
     names = [name for name in differentiable if name in arguments]

@@ -1,4 +1,4 @@
-"""Calls the CUDA handler beside a driver that records, whose GPU has the host's memory (tests/gpu/fake_driver)."""
+"""Calls the CUDA handler with a recording driver, whose GPU has the host's memory (tests/gpu/fake_driver)."""
 
 import ctypes
 from pathlib import Path
@@ -61,7 +61,7 @@ streams.clear()
 assert call("bwd fp32 b=1 h=2 s=128 d=64", *backward) == []
 assert streams == [STREAM] * 3
 
-# A program of another machine, whose workspace is too small, or none.
+# A program from another machine, whose workspace is too small or missing.
 taken, freed = [], []
 
 

@@ -1,8 +1,8 @@
 import importlib.util
 import os
 
-# Before JAX begins with its devices: eight of them, so that programs can be sharded. Programs that are not optimised
-# are compiled in an eighth of the time.
+# Set before JAX initialises its devices: eight of them, so that programs can be sharded. Compiling without
+# optimisation takes an eighth of the time.
 _flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_flags}"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -1,4 +1,4 @@
-"""XLA's C interface for foreign calls, as far as a handler sees it, and calls made by it without XLA."""
+"""The part of XLA's C interface for foreign calls that a handler sees, and calls made through it without XLA."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def buffers(arrays):
 
 
 def attributes(values):
-    """Text, or a number of 32 bits."""
+    """Text, or a 32-bit number."""
     names = [Text(name.encode(), len(name)) for name in sorted(values)]
     numbers, items = [], []
     for name in sorted(values):
@@ -148,9 +148,9 @@ def attributes(values):
 def answer(
     platform, arguments=(), results=(), values=(), major=0, of_api=0, of_call=0, stage=EXECUTE, allocate=None, freed=()
 ):
-    """The errors that a handler makes of a call, from an XLA of other sizes or another version. `allocate` takes a
-    number of bytes and gives the address of as many, or 0; (address, bytes) of what is freed is added to `freed`. As
-    XLA does, it refuses an alignment above 16."""
+    """The errors that a handler returns for a call from an XLA with other sizes or another version. `allocate` takes a
+    number of bytes and gives the address of as many, or 0; (address, bytes) of each freed block is added to `freed`.
+    Like XLA, it refuses an alignment above 16."""
     said = []
 
     @ALLOCATE

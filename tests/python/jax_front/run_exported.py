@@ -1,4 +1,4 @@
-"""Runs a program that jax.export has saved on another machine, which REGARD_THREADS and other settings stand for."""
+"""Runs a program that jax.export saved on another machine, which REGARD_THREADS and other settings simulate."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy
 
-import regard.jax  # noqa: F401  its target is registered
+import regard.jax  # noqa: F401  registers its target
 
 folder = Path(sys.argv[1])
 q, k, v, *expected = numpy.load(folder / "arrays.npz").values()

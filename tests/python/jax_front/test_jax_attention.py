@@ -1,4 +1,4 @@
-"""Every feature through JAX, forward and gradients, beside the fp64 reference: cross attention, groups, odd sizes."""
+"""Every feature through JAX, forward and gradients, against the fp64 reference: cross attention, groups, odd sizes."""
 
 import jax
 import jax.numpy as jnp
@@ -135,7 +135,7 @@ def packed(random, lengths_q, lengths_k, hq, hk, d):
 
 
 def test_packed_sequences_one_by_one(random):
-    """Some of them empty, offsets traced, gradients too."""
+    """Some of them empty, with traced offsets, including gradients."""
     q, k, v, offsets_q, offsets_k = packed(random, [5, 0, 17, 1], [9, 4, 0, 23], 4, 2, 40)
 
     @jax.jit

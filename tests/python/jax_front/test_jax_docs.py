@@ -1,4 +1,4 @@
-"""docs/jax.md runs as it is written."""
+"""docs/jax.md runs as written."""
 
 import re
 from pathlib import Path

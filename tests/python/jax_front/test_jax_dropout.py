@@ -1,4 +1,4 @@
-"""Dropout: keys of JAX, the mask that is drawn, and that forward and backward draw the same."""
+"""Dropout: JAX keys, the mask that is drawn, and that forward and backward draw the same one."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def test_numbers_are_those_of_the_mask_that_is_returned(random):
 
 
 def test_weights_that_flash_attn_keeps_are_times_one_over_one_minus_p(random):
-    """Exactly, though 212 of 256 are kept at p = 0.17."""
+    """Exactly, although 212 of 256 are kept at p = 0.17."""
     q, k, v = arrays(random, 2, 4, 2, 17, 70, 40)
     key, offsets = jax.random.key(3), jnp.arange(3) * 35
 
@@ -41,7 +41,7 @@ def test_weights_that_flash_attn_keeps_are_times_one_over_one_minus_p(random):
 
 
 def test_a_key_is_a_mask(random):
-    """The same key the same one, compiled or not, raw or typed; another key another one."""
+    """The same key draws the same mask, compiled or not, raw or typed; another key draws another one."""
     q, k, v = arrays(random, 1, 2, 2, 40, 70, 40)
 
     def mask(key):
@@ -55,7 +55,7 @@ def test_a_key_is_a_mask(random):
 
 
 def test_keys_in_a_loop_are_what_they_are_one_by_one(random):
-    """Seeds are arrays of the program: none is gone, or read, before its call is done."""
+    """Seeds are arrays of the program: none is freed, or read, before its call is done."""
     q, k, v = arrays(random, 1, 2, 2, 17, 23, 40)
     keys = jax.random.split(jax.random.key(3), 20)
 

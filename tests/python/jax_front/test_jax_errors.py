@@ -1,4 +1,4 @@
-"""Bad input: one sentence, in Regard's exceptions where a program is traced and in JAX's where it runs."""
+"""Bad input: one sentence, as Regard's exceptions while a program is traced and as JAX's while it runs."""
 
 import subprocess
 from functools import partial
@@ -12,7 +12,7 @@ from beside import arrays, normal
 import regard.jax
 from regard import InvalidError, RefusedError
 
-RUNS = (jax.errors.JaxRuntimeError, ValueError)  # the one or the other, as JAX likes
+RUNS = (jax.errors.JaxRuntimeError, ValueError)  # either one, depending on JAX
 ONES = partial(jnp.ones, dtype=jnp.float32)
 INTS = partial(jnp.ones, dtype=jnp.int32)
 
@@ -158,7 +158,7 @@ def test_arguments_of_the_other_functions(random):
 
 
 def test_an_error_of_a_run_is_one_of_its_program_alone(random):
-    """The next run of the same program, and others, are none the worse."""
+    """The next run of the same program, and other programs, still work."""
     q, k, v = arrays(random, 1, 4, 2, 5, 9, 8)
     program = jax.jit(lambda lengths: regard.jax.attention(q, k, v, lengths_k=lengths))
     for length in (9, 99, 3, -1, 0):

@@ -1,4 +1,4 @@
-"""flash_attn_func, flash_attn_varlen and dot_product_attention: what others call it, computed here."""
+"""flash_attn_func, flash_attn_varlen and dot_product_attention: functions of other libraries, computed here."""
 
 import inspect
 from functools import partial
@@ -20,7 +20,7 @@ def by_position(function):
 
 
 def test_signatures_are_those_of_others():
-    """jax.nn's own, and of FlashAttention's fronts in JAX what comes by position."""
+    """The arguments of jax.nn, and the positional ones of FlashAttention's JAX front ends."""
     theirs = inspect.signature(jax.nn.dot_product_attention).parameters.values()
     ours = inspect.signature(dot_product_attention).parameters.values()
     assert [(p.name, p.kind, p.default) for p in ours] == [(p.name, p.kind, p.default) for p in theirs]
@@ -35,9 +35,9 @@ def test_signatures_are_those_of_others():
 
 
 def test_an_implementation_of_jax_is_that_of_jax(random, monkeypatch):
-    """Also where ours has taken the place of jax.nn's."""
+    """Also if ours has replaced jax.nn's."""
     q, k, v = arrays(random, 1, 2, 2, 5, 9, 40)
-    mask = jnp.zeros((1, 1, 5, 9), bool)  # of rows that see no key, they give the mean
+    mask = jnp.zeros((1, 1, 5, 9), bool)  # in rows that see no key, they give the mean
     options = {"mask": mask, "scale": 0.3, "return_residual": True, "is_causal": True}
     options |= {"local_window_size": 3, "query_seq_lengths": jnp.asarray([4], jnp.int32)}
     expected = jax.jit(partial(jax.nn.dot_product_attention, **options))(q, k, v)
@@ -95,7 +95,7 @@ def test_dot_product_attention_beside_jax(random, name):
 
 
 def test_no_argument_is_swallowed():
-    """What a newer jax.nn takes is refused until this front knows it, and stands beside JAX's own here."""
+    """New arguments of a newer jax.nn are refused until this front end knows them, and are compared with JAX's here."""
     known = {"query", "key", "value", "return_residual", "implementation"}
     for name in inspect.signature(jax.nn.dot_product_attention).parameters.keys() - known.union(*CASES.values()):
         with pytest.raises(TypeError, match=name):
@@ -116,7 +116,7 @@ def test_dot_product_attention_of_one_sequence_with_its_residual(random, dtype):
     assert not grads.any()
 
 
-# On a CPU jax.nn has no queries of float16.
+# On a CPU jax.nn does not support queries of float16.
 @pytest.mark.parametrize(
     ("dtype", "of_bias"), [("bfloat16", "float32"), ("bfloat16", "float16"), ("float32", "bfloat16")]
 )
@@ -213,7 +213,7 @@ def test_flash_attn_varlen(random):
 
 
 def test_sequences_with_few_queries_are_left_out(random):
-    """What others call min_seqlen_q: a length of 0, in a program that computes them."""
+    """The same as min_seqlen_q elsewhere: a length of 0, in a program that computes the lengths."""
     q, k, v = normal(random, 23, 4, 40), normal(random, 36, 2, 40), normal(random, 36, 2, 40)
     of_q, of_k = jnp.asarray([0, 5, 8, 23], jnp.int32), jnp.asarray([0, 9, 13, 36], jnp.int32)
 

@@ -1,4 +1,4 @@
-"""The handlers as XLA sees them, through the C interface: what they say of themselves, and calls that they refuse."""
+"""The handlers as XLA sees them, through the C interface: their metadata, and calls that they refuse."""
 
 import ctypes
 import os
@@ -33,11 +33,11 @@ def test_an_xla_of_another_kind_is_refused(platform):
 def test_a_call_of_another_version_of_regard_is_refused():
     ((code, sentence),) = answer("cpu")
     assert code == INVALID and "has no attribute 'problem'" in sentence
-    assert answer("cpu", stage=0) == []  # nothing is to be done before a call
+    assert answer("cpu", stage=0) == []  # nothing has to be done before a call
 
 
 def test_a_call_on_a_gpu(tmp_path):
-    """By a driver that records: the call goes into XLA's stream, and backward is refused in the plan's sentence."""
+    """With a recording driver: the call goes into XLA's stream, and backward is refused with the plan's message."""
     driver = BUILD / "tests" / "fake_driver"
     if not (driver / "libcuda.so.1").exists():
         pytest.skip("the driver that records is not built")

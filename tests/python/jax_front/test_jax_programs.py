@@ -1,4 +1,4 @@
-"""Transformations of JAX, devices, threads; and that nothing is left behind."""
+"""JAX transformations, devices and threads; and no memory or state is left over."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ def test_vmap_over_any_axis_and_twice(random, layout):
 
 
 def test_vmap_of_what_has_no_larger_batch(random):
-    """Packed sequences, a sink for each call, gradients that a batch shares: one call follows another."""
+    """Packed sequences, a sink for each call, gradients that a batch shares: the calls run in sequence."""
     q, k, v = (normal(random, 3, t, h, 40) for t, h in ((20, 4), (26, 2), (26, 2)))
     offsets = jnp.asarray([[0, 4, 15], [0, 0, 20], [0, 11, 18]], jnp.int32)
     sinks = normal(random, 3, 4)
@@ -114,7 +114,7 @@ def test_scan_and_checkpoint(random):
 
 @pytest.mark.parametrize("around", [jax.checkpoint, jax.jit, jax.vmap])
 def test_an_lse_that_nothing_is_computed_from_does_no_harm(random, around):
-    """Although it has no gradient: inside of transformations, and carried along by a loop."""
+    """Although it has no gradient: inside transformations, and as part of a loop's state."""
     q, k, v = arrays(random, 1, 2, 2, 17, 17, 40)
 
     def loss(q):
@@ -132,7 +132,7 @@ def mesh():
 
 @pytest.mark.parametrize("bias", [PartitionSpec(), PartitionSpec(None, "heads"), PartitionSpec("batch")], ids=str)
 def test_shards_of_batch_and_heads(random, bias):
-    """A bias that shards share has the sum of their gradients."""
+    """A bias that shards share gets the sum of their gradients."""
     q, k, v = arrays(random, 4, 8, 4, 17, 23, 40)
     shape = (4 if bias == PartitionSpec("batch") else 1, 8 if "heads" in bias else 1, 17, 23)
     given = (q, k, v, normal(random, *shape))
@@ -150,7 +150,7 @@ def test_shards_of_batch_and_heads(random, bias):
 
 
 def test_shards_of_everything_else(random):
-    """Dropout, a sink and lengths inside of shard_map."""
+    """Dropout, a sink and lengths inside shard_map."""
     q, k, v = arrays(random, 4, 8, 4, 17, 23, 40)
     each, heads, batch = PartitionSpec("batch", None, "heads"), PartitionSpec("heads"), PartitionSpec("batch")
     sink, lengths = normal(random, 8), jnp.asarray([3, 23, 11, 7], jnp.int32)
@@ -208,7 +208,7 @@ def test_a_repeated_call_is_traced_once(random, monkeypatch):
 
 
 def test_a_program_that_may_run_on_two_platforms(random, monkeypatch):
-    """One that is refused there is refused when it runs there; elsewhere it runs."""
+    """A program that one platform refuses raises an error when it runs there; elsewhere it runs."""
     q, k, v = arrays(random, 1, 2, 2, 19, 23, 40)
     monkeypatch.setattr(run, "platforms", lambda: {"cpu": None, "cuda": "sm_90a"})
     close(jax.jit(ours)(q, k, v), theirs(q, k, v))
@@ -217,7 +217,7 @@ def test_a_program_that_may_run_on_two_platforms(random, monkeypatch):
 
 
 def test_scratch_memory_and_zeros_are_buffers_of_the_program(random):
-    """Nothing is allocated in a call: what it needs beside its arrays is in the program's text."""
+    """Nothing is allocated in a call: all the memory that it needs besides its arrays is in the program's text."""
     q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
     loss = loss_of(ours, lengths_k=jnp.asarray([3, 4], jnp.int32))
     text = jax.jit(jax.grad(loss, (0, 1, 2))).lower(q, k, v).as_text()
@@ -228,7 +228,7 @@ def test_scratch_memory_and_zeros_are_buffers_of_the_program(random):
 
 
 def test_the_name_of_the_target_is_the_library_s():
-    """The same handlers under the same name do no harm; XLA asks each for its version and takes it."""
+    """Registering the same handlers again under the same name is harmless; XLA checks each one's version."""
     assert set(_core.xla_handlers()) == {"cpu", "CUDA"}
     assert set(targets.platforms()) == {"cpu"} or jax.devices("cuda")
     text = jax.jit(ours).lower(*(jnp.zeros((1, 3, 1, 8)),) * 3).as_text()
@@ -239,7 +239,7 @@ ALLOWED = jax.export.DisabledSafetyCheck.custom_call(regard.jax.TARGET)
 
 
 def test_an_exported_program_runs_on_another_machine(random, tmp_path):
-    """Of more cores and another CPU target, for which its workspace is too small; with its gradients."""
+    """From a machine with more cores and another CPU target, so that its workspace is too small; with gradients."""
     q, k, v = given = arrays(random, 1, 2, 2, 200, 200, 64)
     exported = jax.export.export(jax.jit(loss_of(ours, causal=True)), disabled_checks=[ALLOWED])(q, k, v)
     (tmp_path / "program").write_bytes(exported.serialize(vjp_order=1))

@@ -1,4 +1,4 @@
-"""Biases and masks of float32 beside 16-bit tensors: added as they are, as PyTorch's own attention adds them."""
+"""Biases and masks of float32 with 16-bit tensors: added as they are, as in PyTorch's own attention."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from regard.torch.encoding import encode  # noqa: E402
 
 theirs = torch.nn.functional.scaled_dot_product_attention
 HALVES = (torch.bfloat16, torch.float16)
-# Neighbours that 16 bits do not tell apart, or do not hold at all, and the weight of the second one.
+# Neighbouring values that 16 bits cannot distinguish, or cannot hold at all, and the weight of the second one.
 PAIRS = {
     "bf16": (torch.bfloat16, [1000.0, 1001.0], 0.7310586),
     "fp16": (torch.float16, [-1e5, -1e5 + 1], 0.7310586),
@@ -53,7 +53,7 @@ def test_neighbours_that_16_bits_do_not_tell_apart(front, pair):
 
 
 def errors(function, tensors, mask, grad_o):
-    """Of o and of the gradients of q, k, v and the mask, beside fp64: the largest, relative to the largest number."""
+    """The largest error of o and the gradients of q, k, v and the mask against fp64, relative to the largest number."""
     exact = [x.detach().double().requires_grad_() for x in (*tensors, mask)]
     right = theirs(*exact)
     wanted = [right, *torch.autograd.grad(right, exact, grad_o.double())]
@@ -67,7 +67,7 @@ def errors(function, tensors, mask, grad_o):
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_alibi_as_a_mask_and_its_gradient_are_as_exact_as_pytorch_s(front, dtype):
-    """But for the rounding of o to 16 bits, of which backward makes its row sums."""
+    """Except for the rounding of o to 16 bits, from which backward computes its row sums."""
     q, k, v, grad_o = (cases.numbers(i, 1, 4, s, 32).to(dtype) for i, s in enumerate((70, 300, 300, 70)))
     mask = 2.0 ** -torch.arange(1.0, 5.0)[None, :, None, None] * torch.arange(3000.0, 3300.0)
     mask = mask.expand(-1, -1, 70, -1) + cases.numbers(5, 1, 4, 70, 300)

@@ -1,4 +1,4 @@
-"""torch.compile, torch.export and tracers hold calls as operators, which give what eager calls give."""
+"""torch.compile, torch.export and tracers record calls as operators, which give the same results as eager calls."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def inputs(shape="usual"):
     return cases.inputs(shape)[:3]
 
 
-# One of each kind of option: none, text, numbers, pairs, tensors that are learned and others.
+# One of each kind of option: none, text, numbers, pairs, learned tensors and others.
 FEATURES = ("top left", "mask", "window", "softcap", "bias of keys", "sink", "bits", "lengths", "seed of a tensor")
 
 
@@ -237,7 +237,7 @@ def test_opcheck(dtype, packed):
 
 
 class Gathered(torch.nn.Module):
-    """Of a batch whose size depends on data."""
+    """For a batch whose size depends on data."""
 
     def __init__(self, axes, replaced):
         super().__init__()
@@ -274,7 +274,7 @@ class Options(torch.nn.Module):
 
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"scale": 0.5, "window": (3, 0)}])
 def test_exported_calls_have_no_empty_lists(options):
-    """AOTInductor would not pass those on, and its programs would fail when they run."""
+    """AOTInductor would not pass those on, and its programs would fail at run time."""
     given = (*inputs(), cases.numbers(5, 4, 33, 47))
     program = torch.export.export(Options(**options), given)
     (call,) = [node for node in program.graph.nodes if node.target is torch.ops.regard.attention.default]

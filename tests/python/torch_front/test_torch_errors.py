@@ -1,4 +1,4 @@
-"""Bad input is refused in one sentence; nothing is lost, leaked or left behind."""
+"""Bad input is refused in one sentence; nothing is lost, leaked or left over."""
 
 import gc
 import subprocess
@@ -26,7 +26,7 @@ def meta(tensor):
     return tensor.to("meta")
 
 
-# What is wrong, how it is given, and what is said of it.
+# What is wrong, how it is passed, and the message.
 WRONG = {
     "q of NumPy": (lambda: {"q": Q.numpy()}, TypeError, "q is of type ndarray; regard.torch takes tensors"),
     "k a list": (lambda: {"k": [1.0]}, TypeError, "k is of type list"),
@@ -89,7 +89,7 @@ def refused(kind, sentence, **given):
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_said_in_a_sentence(name):
     given, kind, sentence = WRONG[name]
-    attention(Q, K, V)  # a call like this one may be remembered
+    attention(Q, K, V)  # a call that matches this one may be remembered
     refused(kind, sentence, **given())
     given = given()
     if isinstance(given.get("k", K), torch.Tensor):
@@ -247,7 +247,7 @@ def test_generators_and_checkpoints_draw_the_same_mask():
 
 
 def test_nothing_leaks():
-    """Neither objects nor memory: 10,000 calls of tensors that have 8 kB each."""
+    """Neither objects nor memory: 10,000 calls with tensors of 8 kB each."""
     q, k, v = (cases.numbers(i, 1, 16, 2, 64) for i in range(3))
 
     def call(times):

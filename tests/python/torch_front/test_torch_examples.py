@@ -9,12 +9,12 @@ from places import ROOT
 torch = pytest.importorskip("torch")
 
 EXAMPLES = ROOT / "examples/torch"
-LARGEST_DIFFERENCE = 1e-5  # of two losses near 3, before training makes what was rounded larger
+LARGEST_DIFFERENCE = 1e-5  # of two losses near 3, before training amplifies rounding
 
 
 @pytest.fixture
 def example(monkeypatch):
-    """An example as its own module, beside what it imports, on one core: others may have the rest."""
+    """An example as a separate module, next to its imports, on one core: others may need the rest."""
     monkeypatch.syspath_prepend(EXAMPLES)
     before, threads = set(sys.modules), torch.get_num_threads()
     torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import torch_cases as cases  # noqa: E402
 
 import regard.torch  # noqa: E402
 
-# Every feature at a usual shape, and odd shapes with what depends on them.
+# Every feature at a usual shape, and odd shapes with the features that depend on them.
 MATRIX = [(name, "usual") for name in cases.FEATURES] + [
     ("causal", "odd"),
     ("bias of keys", "odd"),

@@ -1,4 +1,4 @@
-"""What PyTorch's profiler and its counter of floating-point operations see of a call."""
+"""How PyTorch's profiler and its FLOP counter show a call."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def replaced(q, k, v):
 
 
 def shown(function):
-    """Names and shapes of inputs of what the profiler shows of this library."""
+    """Names and input shapes of this library's entries in the profiler."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
         function()
     events = profile.key_averages(group_by_input_shape=True)

@@ -1,4 +1,4 @@
-"""torch.nn.functional.scaled_dot_product_attention, replaced: what goes where, and for how long."""
+"""torch.nn.functional.scaled_dot_product_attention, replaced: which calls go where, and for how long."""
 
 import contextlib
 import contextvars
@@ -123,7 +123,7 @@ def test_it_may_end_in_another_thread():
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize(("dropout", "place"), [(0.0, "within"), (0.3, "within"), (0.3, "after")])
 def test_what_forward_replaced_its_recompute_replaces(use_reentrant, dropout, place):
-    """In whichever thread: on GPUs it is one of autograd's. Where O is linear in V, <O, W> = <V, dV>."""
+    """In any thread: on GPUs it is one of autograd's. If O is linear in V, <O, W> = <V, dV>."""
     q, v, w = leaf(cases.numbers(1, 1, 2, 9, 16)), leaf(cases.numbers(2, 1, 2, 9, 16)), cases.numbers(3, 1, 2, 9, 16)
 
     def call(q, v):
@@ -264,7 +264,7 @@ def test_strictly_layers_do_not_compute_attention_by_themselves():
                     NotImplementedError, match="need_weights=True, its default.*pass need_weights=False"
                 ):
                     each(x, x, x)
-                in_a_thread(lambda each=each: each(x, x, x))  # is not of this block
+                in_a_thread(lambda each=each: each(x, x, x))  # is not part of this block
             assert block.computed == 1
         wanted = encoder.eval()(x)
         with replace_sdpa(strict=True) as block:

@@ -57,7 +57,7 @@ CASES = {
 
 
 def in_memory(tensor, order):
-    """The same numbers where heads and sequence, or even the last dimension, are exchanged in memory."""
+    """The same numbers if heads and sequence, or even the last dimension, are swapped in memory."""
     if order == "bhsd" or tensor.dim() < 3:
         return tensor.contiguous()
     axes = (-2, -3) if order == "bshd" else (-1, -2)
@@ -110,7 +110,7 @@ def test_what_is_computed_here_is_not_handed_back(name):
 
 
 def test_it_takes_what_pytorch_s_operator_takes_and_nothing_else():
-    """An argument that a later version of PyTorch adds fails here, until it is decided what it means."""
+    """An argument that a later version of PyTorch adds fails here, until its meaning is decided."""
     (schema,) = torch._C._jit_get_schemas_for_operator("aten::scaled_dot_product_attention")
     ours = inspect.signature(regard.torch.sdpa).parameters
     by_name = inspect.Parameter.KEYWORD_ONLY

@@ -1,4 +1,4 @@
-"""Tensors that are more than their memory: those of torch.nn.attention.bias are understood, others refused."""
+"""Tensors that are more than their memory: those of torch.nn.attention.bias are supported, others refused."""
 
 import pytest
 

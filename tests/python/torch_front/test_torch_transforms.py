@@ -1,4 +1,4 @@
-"""torch.func: grad, vmap and both together; what differentiates twice or forward is refused."""
+"""torch.func: grad, vmap and both together; second derivatives and forward mode are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Models of transformers with attn_implementation="regard" against the same with "eager"."""
+"""Models of transformers with attn_implementation="regard" against the same models with "eager"."""
 
 import pytest
 
@@ -12,7 +12,7 @@ regard.torch.transformers.register()
 
 
 def by_each(model, result):
-    """result(): of "eager", then of "regard"."""
+    """result() with "eager", then with "regard"."""
     results = []
     for name in ("eager", "regard"):
         model.set_attn_implementation(name)

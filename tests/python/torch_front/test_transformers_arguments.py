@@ -22,7 +22,7 @@ KNOWN = {*inspect.signature(attention_forward).parameters, *HARMLESS}
 
 
 def keywords_of_calls(source):
-    """Of the functions that a module takes from transformers' registry of attention functions."""
+    """Of calls to the functions that a module takes from transformers' registry of attention functions."""
     for name in set(re.findall(r"^ +(\w+)(?:: Callable)? = ALL_ATTENTION_FUNCTIONS", source, re.MULTILINE)):
         for found in re.finditer(rf"\b{name}\(", source):
             depths = itertools.accumulate((c == "(") - (c == ")") for c in source[found.end() - 1 :])
@@ -50,7 +50,7 @@ def qkv(batch=1, rows=11, keys=11, heads=4, kv_heads=2, dim=16):
 
 
 def expected(q, k, v, seen, bias=0.0, sinks=None):
-    """By PyTorch, [b, q, hq, dv]."""
+    """Computed by PyTorch, [b, q, hq, dv]."""
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = (q @ k.mT / q.shape[-1] ** 0.5 + bias).masked_fill(~seen, float("-inf"))
     if sinks is not None:
@@ -88,7 +88,7 @@ def test_keys_that_a_query_chose():
 def test_blocks_of_keys_that_a_query_chose():
     q, k, v = qkv()
     mask, seen = causal()
-    blocks = torch.tensor([[0, -1], [0, 1]])[:, None].expand(2, 11, 2)[None]  # of each of two groups of heads
+    blocks = torch.tensor([[0, -1], [0, 1]])[:, None].expand(2, 11, 2)[None]  # for each of two groups of heads
     first = torch.arange(11) < 4
     chosen = torch.stack([first, first, torch.arange(11) < 8, torch.arange(11) < 8])[None, :, None]
     found, _ = attention_forward(Module(), q, k, v, mask, block_indices=blocks)

@@ -1,4 +1,4 @@
-"""What masks of models become: words and a few numbers where they will do."""
+"""The options that model masks become: words and a few numbers where those suffice."""
 
 import copy
 
@@ -16,7 +16,7 @@ regard.torch.transformers.register()
 
 
 def mask_for(make, kind="none", *, window=None, **config):
-    """Of 11 tokens by one of the functions that models call."""
+    """A mask for 11 tokens by one of the functions that models call."""
     is_causal = config.pop("is_causal", None)
     config = models.FAMILIES["llama"][1].__class__(**config)
     config.sliding_window = window

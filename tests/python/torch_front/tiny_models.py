@@ -25,7 +25,7 @@ DECODERS = [name for name in FAMILIES if name != "bert"]
 
 
 def model_of(name, **changes):
-    """Larger weights than usual make scores that differ, and soft caps and sinks that matter."""
+    """Weights that are larger than usual give scores that differ, and soft caps and sinks that matter."""
     kind, config = FAMILIES[name]
     torch.manual_seed(0)
     model = kind(type(config)(**{**config.to_dict(), "initializer_range": 0.3, **changes}))
@@ -40,7 +40,7 @@ def ids(batch=2, length=11):
 
 
 def padding(kind, length=11):
-    """attention_mask: 1 where a token is none of padding."""
+    """attention_mask: 1 for tokens that are not padding."""
     mask = torch.ones(2, length, dtype=torch.int64)
     mask[0, {"none": [], "left": [0, 1, 2], "right": [-1, -2, -3], "gaps": [2, 5], "one whole": slice(None)}[kind]] = 0
     return mask

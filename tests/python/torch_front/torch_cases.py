@@ -1,4 +1,4 @@
-"""Features of a call, and what the fp64 reference says of them."""
+"""Features of a call, and the fp64 reference's results for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row_ranges(sq, sk):
     return torch.stack([low, torch.full_like(low, sk - sk // 4)], -1).to(torch.int32)[None]
 
 
-# name: what the options are, and what the reference is told of them, for sq and sk.
+# name: the options, and the reference's arguments for the same, for sq and sk.
 FEATURES = {
     "plain": lambda sq, sk: ({}, {}),
     "causal": lambda sq, sk: ({"causal": True}, {"causal": True}),
