@@ -108,8 +108,8 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     if (written || on_gpu(array, name))
       raise(REGARD_INVALID,
             std::string(name) +
-                " has PyTorch's negative or conjugate bit, by which other numbers are read than its "
-                "memory holds; pass " +
+                " has PyTorch's negative or conjugate bit set, so its elements are not what its memory "
+                "holds; pass " +
                 name + ".resolve_neg()");
     return view_of(made_.emplace_back(resolved_torch(array)), name, written);
   }

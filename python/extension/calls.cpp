@@ -72,7 +72,7 @@ void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::
 }
 
 void declare_calls(nb::module_& module) {
-  nb::class_<Calls>(module, "Calls", "Calls with PyTorch's tensors that were made before.")
+  nb::class_<Calls>(module, "Calls", "Earlier calls with PyTorch tensors.")
       .def(nb::init<>())
       .def_static(
           "takes", [](nb::handle q) { return is_usual(q); }, nb::arg("q").none(),
@@ -81,8 +81,8 @@ void declare_calls(nb::module_& module) {
            nb::arg("outputs"), nb::arg("recorded") = false,
            nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
                    "outputs: dict[str, object], recorded: bool = False) -> typing.Any"),
-           "Makes a call like one remembered, and gives its results; None where there is none. Tensors may "
-           "require gradients where the caller records the call.")
+           "Makes a call that matches a remembered one and returns its results, or None without a match. "
+           "Tensors may require gradients if the caller records the call.")
       .def("remember", &Calls::remember, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
            nb::arg("outputs"), nb::arg("plan"), nb::arg("described"), nb::arg("zeros"),
            nb::sig("def remember(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "

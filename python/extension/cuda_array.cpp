@@ -44,7 +44,7 @@ class Interface {
     const std::int64_t number = whole.is_valid() ? PyLong_AsLongLong(whole.ptr()) : 0;
     if (PyErr_Occurred() != nullptr) {
       forget_error();
-      refuse(std::string("has a '") + key + "' that is no whole number below 2^63");
+      refuse(std::string("has a '") + key + "' that is not a whole number below 2^63");
     }
     return number;
   }
@@ -110,13 +110,14 @@ void read_strides(const Interface& interface, ArrayView& view) {
   }
   const nb::handle strides = interface.tuple("strides");
   if (PyTuple_GET_SIZE(strides.ptr()) != view.rank)
-    interface.refuse("has as many strides as its shape has not");
+    interface.refuse("has another number of strides than of dimensions");
   const int bytes = view.type.bits / 8;
   for (int axis = 0; axis < view.rank; ++axis) {
     const auto i = static_cast<std::size_t>(axis);
     const std::int64_t stride = interface.number(PyTuple_GET_ITEM(strides.ptr(), axis), "strides");
     if (stride % bytes != 0 && view.shape[i] > 1)
-      interface.refuse("has a stride of " + std::to_string(stride) + " bytes, which are no whole elements");
+      interface.refuse("has a stride of " + std::to_string(stride) +
+                       " bytes, which is not a whole number of elements");
     view.strides[i] = stride / bytes;
   }
 }
@@ -141,9 +142,9 @@ CudaArray cuda_array(nb::handle array, const char* name) {
   const Interface interface(array, name);
   const std::int64_t version = interface.number(interface.entry("version"), "version");
   if (version != 2 && version != 3)
-    interface.refuse("has version " + std::to_string(version) + "; 2 and 3 are known here");
+    interface.refuse("has version " + std::to_string(version) + "; 2 and 3 are supported");
   if (!interface.entry("mask").is_none())
-    interface.refuse("has a mask of valid elements, which tensors of attention have not");
+    interface.refuse("has a mask of valid elements, which attention does not support");
   CudaArray found;
   found.view.type = type_of_text(interface);
   read_shape(interface, found.view);

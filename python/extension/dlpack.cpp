@@ -41,7 +41,7 @@ std::string reason_of(const nb::python_error& error) {
     raise_type(
         std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
         "__cuda_array_interface__, but is " + type_of(array) +
-        (std::string_view(name) == "bits" ? "; regard.pack_bits(mask) makes one of a boolean mask" : ""));
+        (std::string_view(name) == "bits" ? "; regard.pack_bits(mask) makes one from a boolean mask" : ""));
   const std::string told =
       std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
   try {
@@ -83,7 +83,7 @@ void check_capsule(nb::handle capsule, const char* name) {
     const auto* versioned = static_cast<const Versioned*>(held);
     if (versioned->major != 1)
       refuse("an array by version " + std::to_string(versioned->major) +
-             " of DLPack, and only version 1 is known here");
+             " of DLPack, and only version 1 is supported");
     tensor = &versioned->tensor;
   }
   if (tensor->ndim > 0 && tensor->shape == nullptr)

@@ -99,7 +99,7 @@ regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype wanted, regard_role r
   const char* advice = "";
   const bool boolean = static_cast<dtype_code>(type.code) == dtype_code::Bool;
   if (boolean && (role == REGARD_BITS || role == REGARD_BIAS))
-    advice = "; of a boolean mask regard.pack_bits(mask) makes what bits= takes";
+    advice = "; regard.pack_bits(mask) turns a boolean mask into what bits= takes";
   else if (!boolean && expected.dtype == REGARD_INT32)
     advice = "; convert it first, as PyTorch's x.to(torch.int32) does";
   raise(REGARD_INVALID, std::string(regard_role_name(role)) + " has dtype " + describe(type) +

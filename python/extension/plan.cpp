@@ -96,7 +96,7 @@ void declare_plan(nb::module_& module) {
       .def("prepare", &Plan::prepare,
            "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have "
            "to.\n\n"
-           "Raises NoKernelError when one cannot be had.")
+           "Raises NoKernelError if one is not available.")
       .def(
           "run",
           [](const Plan& self, const nb::args& by_place, nb::handle seed, nb::handle offset,

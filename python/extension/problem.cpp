@@ -103,7 +103,7 @@ nb::object Problem::tensors() const {
 
 void declare_problem(nb::module_& module) {
   nb::class_<TensorSpec>(module, "TensorSpec",
-                         "What a problem expects of one tensor. Equal ones say the same.")
+                         "What a problem expects of one tensor. Compares equal if all fields are equal.")
       .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
       .def_ro("use", &TensorSpec::use,
               "'input', 'output', 'optional', or 'changed' where it is written in place.")

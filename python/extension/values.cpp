@@ -43,7 +43,7 @@ std::string text_of(nb::handle value, const char* name) {
   if (text == nullptr) {
     forget_error();
     raise(REGARD_INVALID,
-          std::string(name) + " has half of a surrogate pair, which UTF-8 cannot say; leave it out");
+          std::string(name) + " has half of a surrogate pair, which UTF-8 cannot encode; leave it out");
   }
   std::string result(text, static_cast<std::size_t>(size));
   if (result.find('\0') != std::string::npos)

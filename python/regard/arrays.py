@@ -110,7 +110,7 @@ def dtype_word(name: str, array: Any) -> str:
     if text.startswith("uint"):
         advice = "pass dtype='bf16' or dtype='fp8'"
     elif text.startswith("|V"):
-        advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
+        advice = "raw types do not say which it is: pass bfloat16 as uint16 with dtype='bf16'"
     raise invalid(
         f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: {advice}"
     )
@@ -155,7 +155,7 @@ _OFFSETS = "an array or a list of whole numbers, int32 [b+1], cumulative, first 
 def longest(name: str, offsets: Any) -> int:
     """The length of the longest sequence, from cumulative offsets."""
     if on_gpu(name, offsets):
-        raise invalid(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
+        raise invalid(f"{name} is on a GPU, and reading it would wait: give sq and sk, the longest sequences")
     _core.check_readable(name, offsets)
     try:
         values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
@@ -206,7 +206,7 @@ def pack_bits(mask: Any) -> Any:
         except MemoryError:
             raise
         except Exception as error:  # raised by the array's own library
-            raise invalid(f"mask is no array of booleans ({first_line(error)})") from error
+            raise invalid(f"mask is not an array of booleans ({first_line(error)})") from error
     if str(mask.dtype).rpartition(".")[2] != "bool":
         raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
     if mask.ndim < 1:

@@ -96,11 +96,11 @@ def attention(
 
 def _refuse_others(options: dict[str, Any]) -> None:
     for name in options.keys() & _RESULTS:
-        raise invalid(f"{name} is no option: results of JAX are new arrays")
+        raise invalid(f"{name} is not an option: results of JAX are new arrays")
     if "stream" in options:
-        raise invalid("stream is no option: a program runs in the stream that XLA chooses")
+        raise invalid("stream is not an option: a program runs in the stream that XLA chooses")
     if "dtype" in options:
-        raise invalid("dtype is no option: JAX has every type that attention takes")
+        raise invalid("dtype is not an option: JAX has every type that attention takes")
     if not isinstance(options.get("out", ""), (str, type(None))):
         raise invalid("out is an array, and results of JAX are new ones; it takes a dtype as text, such as 'fp32'")
 

@@ -81,4 +81,4 @@ def _gradients(call: Call, *arrays: jax.Array) -> Arrays:
 
 @_gradients.defjvp
 def _refuse(call: Call, primals: Any, tangents: Any) -> Any:
-    raise RefusedError("gradients of attention cannot be differentiated once more: no kernel computes that")
+    raise RefusedError("gradients of attention cannot be differentiated again: no kernel computes that")

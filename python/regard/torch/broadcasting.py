@@ -25,8 +25,8 @@ def of_four_dimensions(
     # Sizes that depend on data (torch.export) are first compared with each other: whether they are 1 is not known.
     if not enable_gqa and any(count != heads and count != 1 for count in (of_query, *of_keys)):
         raise InvalidError(
-            f"query, key and value have {of_query}, {of_keys[0]} and {of_keys[1]} heads; they must be as many, or 1, "
-            "or else enable_gqa=True"
+            f"query, key and value have {of_query}, {of_keys[0]} and {of_keys[1]} heads; the numbers must be equal, or "
+            "1, or else pass enable_gqa=True"
         )
     wanted = of_query if enable_gqa else heads
     query = one_batch(with_heads(query, wanted), leading)

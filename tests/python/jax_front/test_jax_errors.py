@@ -66,8 +66,8 @@ BAD = {
     "seed alone": ({"seed": 1}, InvalidError, "seed and offset are those of dropout"),
     "out": ({"out": ONES(3)}, InvalidError, "out is an array, and results of JAX are new ones"),
     "lse": ({"lse": ONES(3)}, InvalidError, "lse is of type ArrayImpl; it must be True or False"),
-    "stream": ({"stream": 0}, InvalidError, "stream is no option"),
-    "dtype word": ({"dtype": "bf16"}, InvalidError, "dtype is no option"),
+    "stream": ({"stream": 0}, InvalidError, "stream is not an option"),
+    "dtype word": ({"dtype": "bf16"}, InvalidError, "dtype is not an option"),
     "target": ({"target": "cpu-nothing"}, InvalidError, "target"),
     "family": ({"family": "nothing"}, InvalidError, "family"),
     "threads": ({"threads": 1.5}, TypeError, "threads is 1.5"),
@@ -117,7 +117,7 @@ def test_what_has_no_gradient_says_so(random):
     assert not stopped.any()
     with pytest.raises(RefusedError, match="lse has no gradient"):
         jax.grad(lambda q: regard.jax.attention(q, k, v, lse=True)[1].sum())(q)
-    with pytest.raises(RefusedError, match="cannot be differentiated once more"):
+    with pytest.raises(RefusedError, match="cannot be differentiated again"):
         jax.grad(lambda q: jax.grad(lambda q: regard.jax.attention(q, k, v).sum())(q).sum())(q)
     with pytest.raises(TypeError, match="custom_vjp"):
         jax.jvp(lambda q: regard.jax.attention(q, k, v), (q,), (q,))
