@@ -41,7 +41,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
     tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which must not share memory with any other array
-    of the call; for GPU arrays that are not PyTorch's they have to be.
+    of the call; for GPU arrays that are not PyTorch's, all results must be given this way.
 
     Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream or, by default,
     PyTorch's current stream for its tensors, the one that __cuda_array_interface__ names, or else CUDA's default

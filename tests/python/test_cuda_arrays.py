@@ -162,9 +162,9 @@ def streams(*numbers):
 
 assert attend(*streams(None, None, None)) == ""
 assert attend(*streams(None, None, None), stream=9) == ""
-assert attend(*streams(7, 7, None)) == ""              # runs in theirs
+assert attend(*streams(7, 7, None)) == ""              # runs in their stream
 assert attend(*streams(7, 7, 7), stream=7) == ""
-assert attend(*streams(1, 1, 1), stream=0) == ""       # two numbers of the default stream
+assert attend(*streams(1, 1, 1), stream=0) == ""       # both numbers are the default stream
 assert attend(*streams(1, None, None)) == ""
 
 def order(waits):
@@ -174,7 +174,7 @@ def order(waits):
 assert (before, after) == (7, 9) and second > first
 (before, first), (other, _), (after, second) = order(attend(*streams(7, 9, 1)))
 assert (before, other, after) == (9, 1, 7) and second > first
-(before, first), (after, second) = order(attend(out=Cuda(o, stream=2), stream=7))   # outputs, too
+(before, first), (after, second) = order(attend(out=Cuda(o, stream=2), stream=7))   # outputs as well
 assert (before, after) == (2, 7) and second > first
 assert attend(*[Cuda(x, stream=7, version=2) for x in (q, k, v)], stream=9) == ""   # version 2 has none
 driver.fake_waits()
@@ -259,12 +259,12 @@ def expect_gradients(inputs, o, lse, learned):
 o, lse = regard.attention(q, k, v, lse=True, bias=bias, sink=sink)
 expect_gradients((q, k, v), on_device(o), on_device(lse), {"bias": bias, "sink": sink})
 
-# Every other head of a larger tensor, and gradients that lie so.
+# Every other head of a larger tensor, and gradients in the same layout.
 wide = draw(1, 5, 4, 8)
 o, lse = regard.attention(wide[:, :, ::2], k, v, lse=True)
 expect_gradients((wide[:, :, ::2], k, v), on_device(o), on_device(lse), {})
 
-# Of no rows, dK and dV are zeros.
+# Without rows, dK and dV are zeros.
 grad_o = none = on_device(numpy.zeros((1, 0, 2, 8), "float32"))
 o, lse = on_device(numpy.zeros((1, 0, 2, 8), "float32")), on_device(numpy.zeros((1, 2, 0), "float32"))
 grads = [on_device(numpy.full(x.shape, numpy.nan, "float32")) for x in (none, k, v)]
@@ -274,7 +274,7 @@ regard.attention_backward(
 )
 assert not any(x.any() for x in grads)
 
-# Without sequences, what is summed over them is zeros, too.
+# Without sequences, sums over them are zeros as well.
 empty, lse = on_device(numpy.zeros((0, 5, 2, 8), "float32")), on_device(numpy.zeros((0, 2, 5), "float32"))
 grad_bias, grad_sink = (on_device(numpy.full(x.shape, numpy.nan, "float32")) for x in (draw(1, 2, 5, 5), sink))
 arguments = map(Cuda, (empty, empty, empty, empty, empty, lse))

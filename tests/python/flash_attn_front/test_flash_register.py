@@ -82,7 +82,7 @@ from flash_attn_3.flash_attn_interface import flash_attn_varlen_func
 from flash_attn.modules.mha import MHA
 from flash_attn.cute.interface import flash_attn_func
 import flash_attn_2_cuda
-distributions = importlib.metadata.packages_distributions()  # by which transformers tells the releases apart
+distributions = importlib.metadata.packages_distributions()  # which transformers uses to distinguish the releases
 assert distributions["flash_attn"] == ["flash_attn", "flash-attn-4"]
 assert distributions["flash_attn_interface"] == distributions["flash_attn_3"] == ["flash_attn_3"]
 assert flash_attn.cute.__version__ == importlib.metadata.version("flash_attn_4")
