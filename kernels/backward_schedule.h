@@ -21,7 +21,7 @@ struct GradQTile {
 
   /// The offset, in floats, of the sum of a row and a column.
   template <GradQOrder order>
-  constexpr REGARD_INLINE i32 place(i32 row, i32 column) const {
+  constexpr REGARD_INLINE i32 offset(i32 row, i32 column) const {
     if (order == GradQOrder::rows) return row * columns + column;
     const i32 row_parts = rows / slice_length, width = columns / (slices / row_parts);
     const i32 slice = row / slice_length + column / width * row_parts;
@@ -54,10 +54,10 @@ struct GpuBackwardSchedule {
   i32 grad_q_slices = 1;    // consecutive slices of a tile (GradQTile)
   i32 first_stores = 0;     // 1: the first block to reach a tile stores its dQ; 0: sums start as zeros
   i32 bias_in_turn = 0;     // 1: one block handles everything that shares a bias gradient
-  float grad_s_factor = 1;  // scales dS before it is rounded, and so the sums of dQ and dK. A power of two
+  float ds_scale = 1;       // scales dS before it is rounded, and so the sums of dQ and dK. A power of two
   float p_exponent = 0;     // P is scaled by 2^p_exponent, and so are the sums of dV
   float p_scale = 1;        // 2^-p_exponent
-  float grad_p_factor = 1;  // scales dP - D, so that this P gives a dS scaled by grad_s_factor
+  float grad_p_factor = 1;  // scales dP - D, so that this P gives a dS scaled by ds_scale
   i32 clear_grad_bias = 0;  // 1: prepare writes zeros where no tile of scores may be computed
 
   float* delta = nullptr;          // rowsum(dO * O); 0 past the last row of a sequence

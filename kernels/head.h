@@ -22,8 +22,8 @@ struct Head {
   REGARD_INLINE i64 row_number(i64 row) const {
     return regard::row_number(arguments, sequence, HeadRow{head, row});
   }
-  REGARD_INLINE i64 row_of_part(HeadRow place, i64 part) const {
-    return part * rows_of_part(arguments) + regard::row_number(arguments, sequence, place);
+  REGARD_INLINE i64 row_of_part(HeadRow head_row, i64 part) const {
+    return part * rows_of_part(arguments) + regard::row_number(arguments, sequence, head_row);
   }
 
   /// Addresses in tensors of `dtype`; `row` counts within the sequence. A HeadRow may be of another query
@@ -32,22 +32,22 @@ struct Head {
   REGARD_INLINE u8* address(const Rows& rows, i64 of_head, i64 memory_row) const {
     return static_cast<u8*>(rows.data) + element_of(rows, batch, of_head, memory_row) * bytes_of<dtype>;
   }
-  REGARD_INLINE const u8* q(HeadRow place) const {
-    return address<key::dtype>(arguments.q, place.head, sequence.first_q + place.row);
+  REGARD_INLINE const u8* q(HeadRow head_row) const {
+    return address<config::dtype>(arguments.q, head_row.head, sequence.first_q + head_row.row);
   }
   REGARD_INLINE const u8* q(i64 row) const { return q(HeadRow{head, row}); }
   REGARD_INLINE const u8* k(i64 row) const {
-    return address<key::dtype>(arguments.k, kv_head, sequence.first_k + row);
+    return address<config::dtype>(arguments.k, kv_head, sequence.first_k + row);
   }
   REGARD_INLINE const u8* v(i64 row) const {
-    return address<key::dtype>(arguments.v, kv_head, sequence.first_k + row);
+    return address<config::dtype>(arguments.v, kv_head, sequence.first_k + row);
   }
-  REGARD_INLINE u8* o(HeadRow place) const {
-    return address<key::out>(arguments.o, place.head, sequence.first_q + place.row);
+  REGARD_INLINE u8* o(HeadRow head_row) const {
+    return address<config::out>(arguments.o, head_row.head, sequence.first_q + head_row.row);
   }
   REGARD_INLINE u8* o(i64 row) const { return o(HeadRow{head, row}); }
-  REGARD_INLINE float* lse(HeadRow place) const {
-    return row_of<float>(arguments.lse, batch, place.head, sequence.first_q + place.row);
+  REGARD_INLINE float* lse(HeadRow head_row) const {
+    return row_of<float>(arguments.lse, batch, head_row.head, sequence.first_q + head_row.row);
   }
   REGARD_INLINE float* lse(i64 row) const { return lse(HeadRow{head, row}); }
 

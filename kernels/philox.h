@@ -24,13 +24,13 @@ constexpr REGARD_INLINE int byte_of(i64 column) {
   return static_cast<int>(column % group / 8 * 2 + column % 2);
 }
 
-struct Product {
+struct HighLow {
   u32 low, high;
 };
 
 /// The two halves of a product. A GPU's own functions may have a faster way.
-struct Multiply {
-  REGARD_INLINE Product operator()(u32 a, u32 b) const {
+struct WideMultiply {
+  REGARD_INLINE HighLow operator()(u32 a, u32 b) const {
     const u64 product = u64{a} * b;
     return {static_cast<u32>(product), static_cast<u32>(product >> 32)};
   }
@@ -84,7 +84,7 @@ struct Random {
   /// The byte of one element: it is kept iff the byte is at most `keep`, floor((1 - p) * 255).
   REGARD_INLINE u8 byte(i64 row, i64 column) const {
     u32 words[4];
-    draw(words, static_cast<u32>(row), column, Multiply{});
+    draw(words, static_cast<u32>(row), column, WideMultiply{});
     const int byte = byte_of(column);
     return static_cast<u8>(words[byte / 4] >> (8 * (byte % 4)));
   }

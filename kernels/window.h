@@ -38,7 +38,7 @@ struct BasicWindow {
   /// the keys.
   REGARD_INLINE BasicRange<Integer> keys_of(Integer row) const {
     BasicRange<Integer> range{0, keys};
-    if constexpr (key::mask != Mask::none) {
+    if constexpr (config::mask != Mask::none) {
       const Integer center = row + diagonal;
       if (left >= 0) range.begin = larger<Integer>(0, center - left);
       if (right >= 0) range.end = smaller<Integer>(keys, center + right + 1);
@@ -54,7 +54,7 @@ struct BasicWindow {
   /// rows, and the end negative.
   REGARD_INLINE BasicRange<Integer> rows_of(const BasicRange<Integer>& some) const {
     BasicRange<Integer> range{0, rows};
-    if constexpr (key::mask != Mask::none) {
+    if constexpr (config::mask != Mask::none) {
       if (right >= 0) range.begin = larger<Integer>(0, some.begin - right - diagonal);
       if (left >= 0) range.end = smaller<Integer>(rows, some.end + left - diagonal);
     }
@@ -93,7 +93,7 @@ using VisibleKeys32 = BasicVisibleKeys<i32>;
 REGARD_INLINE VisibleKeys visible_keys(const Arguments& a, const Sequence& sequence, i64 row) {
   const Window window(a, sequence);
   VisibleKeys keys{window.keys_of(row), {0, 0}};
-  if constexpr (key::mask != Mask::none) {
+  if constexpr (config::mask != Mask::none) {
     keys.sinks = window.sinks_beside(keys.window);
     if (a.ranges) {
       const i32* range = a.ranges + sequence.batch * a.ranges_batch + 2 * (sequence.first_q + row);

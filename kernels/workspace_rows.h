@@ -12,10 +12,10 @@ struct HeadRow {
 };
 
 /// The number of a row among those of all heads: [b, hq, sq] (varlen: [hq, tq]).
-template <class Sequence, class Place>
-REGARD_INLINE i64 row_number(const Arguments& a, const Sequence& sequence, const Place& place) {
-  return a.offsets_q ? place.head * a.tq + sequence.first_q + place.row
-                     : (sequence.batch * a.hq + place.head) * a.sq + place.row;
+template <class Sequence, class AnyHeadRow>
+REGARD_INLINE i64 row_number(const Arguments& a, const Sequence& sequence, const AnyHeadRow& head_row) {
+  return a.offsets_q ? head_row.head * a.tq + sequence.first_q + head_row.row
+                     : (sequence.batch * a.hq + head_row.head) * a.sq + head_row.row;
 }
 
 /// The number of a key among those of all K/V heads: [b, hk, sk] (varlen: [hk, tk]).

@@ -22,7 +22,7 @@ def exported(library):
     return {words[-1].split("@")[0] for words in symbols if words[-2] != "A"}
 
 
-def unfit(wheel, folder):
+def complaints_about(wheel, folder):
     """One sentence for each thing that is wrong."""
     if wheel.stat().st_size > LARGEST:
         yield f"it has {wheel.stat().st_size} bytes, and may have {LARGEST}"
@@ -44,7 +44,7 @@ def main():
     wheel = Path(sys.argv[1])
     with TemporaryDirectory() as name, ZipFile(wheel) as archive:
         archive.extractall(name)
-        complaints = list(unfit(wheel, Path(name)))
+        complaints = list(complaints_about(wheel, Path(name)))
         sizes = sorted((item.compress_size, item.filename) for item in archive.infolist())
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
     for size, name in reversed(sizes):

@@ -94,12 +94,12 @@ def print_plans(build: Path, problems: int, seed: int, targets: list[str]) -> No
             continue
         for target in targets:
             options = PlanOptions(ctypes.sizeof(PlanOptions), target.encode(), None, 8)
-            told = ctypes.c_char_p()
-            status = library.regard_explain(problem, ctypes.byref(options), b"json", ctypes.byref(told))
-            answer = json.loads(told.value).get("plan") if status == 0 else None
+            explained = ctypes.c_char_p()
+            status = library.regard_explain(problem, ctypes.byref(options), b"json", ctypes.byref(explained))
+            answer = json.loads(explained.value).get("plan") if status == 0 else None
             if answer is not None:
                 answer = {key: value for key, value in answer.items() if not key.endswith("reason")}
-            library.regard_string_free(told)
+            library.regard_string_free(explained)
             print(json.dumps([text, target, answer]))
         library.regard_problem_destroy(problem)
 
@@ -111,7 +111,7 @@ def plans_of(build: Path, arguments: argparse.Namespace) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.splitlines()
 
 
-def kernels_of(build: Path, target: str) -> list[str]:
+def kernels_of_profiles(build: Path, target: str) -> list[str]:
     """Those of the profiles that are compiled when they are first asked for."""
     found: set[str] = set()
     for profile in ("flash", "pytorch", "transformer_engine"):
@@ -187,7 +187,7 @@ def compare_code(arguments: argparse.Namespace) -> int:
     each = -(-arguments.kernels // len(arguments.targets))
     count = different = 0
     for target in arguments.targets:
-        kernels = spread(kernels_of(arguments.old, target), each)
+        kernels = spread(kernels_of_profiles(arguments.old, target), each)
         old, new = (code_of(build, kernels) for build in (arguments.old, arguments.new))
         for kernel in kernels:
             if old.get(kernel) != new.get(kernel):

@@ -91,11 +91,11 @@ class Test:
             number, index = divmod(number, len(values))
             chosen = values[index] if len(names) > 1 else (values[index],)
             arguments |= dict(zip(names, chosen))
-            words += [told(name, value, index) for name, value in zip(names, chosen)]
+            words += [describe(name, value, index) for name, value in zip(names, chosen)]
         return arguments, self.function.__name__ + (f"[{'-'.join(words)}]" if words else "")
 
 
-def told(name, value, index):
+def describe(name, value, index):
     if value is None or isinstance(value, (bool, int, float, str)):
         return str(value)
     return getattr(value, "__name__", f"{name}{index}")

@@ -26,19 +26,19 @@ def read(text: str) -> list[tuple[str, str, str]]:
     return [(case[1], case[2], case[3] or "") for case in found if case]
 
 
-def told(counts: collections.Counter) -> str:
+def describe(counts: collections.Counter) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
 
 
 def report(cases: list[tuple[str, str, str]]) -> int:
     """Prints the counts, of all and of each function, and the reasons; 1 if a case failed or was refused."""
     counts = collections.Counter(outcome for outcome, _, _ in cases)
-    print(f"\n{len(cases)} cases: {told(counts)}")
+    print(f"\n{len(cases)} cases: {describe(counts)}")
     by_function = collections.defaultdict(collections.Counter)
     for outcome, name, _ in cases:
         by_function[name.partition("[")[0]][outcome] += 1
     for function, of_function in by_function.items():
-        print(f"  {function}: {told(of_function)}")
+        print(f"  {function}: {describe(of_function)}")
     for (outcome, why), count in collections.Counter((outcome, why) for outcome, _, why in cases if why).most_common():
         print(f"  {count} {outcome}: {why}")
     return 1 if counts["failed"] or counts["refused"] else 0

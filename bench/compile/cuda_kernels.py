@@ -44,7 +44,7 @@ def stages_of(build: Path, target: str, problem: str) -> list[str]:
     return [stage["kernel"] for stage in explained["plan"]["stages"]]
 
 
-def kernels_of(build: Path, target: str, profiles: list[str]) -> list[str]:
+def kernels_of_profiles(build: Path, target: str, profiles: list[str]) -> list[str]:
     """Forward's."""
     found: set[str] = set()
     for profile in profiles:
@@ -84,7 +84,7 @@ def main() -> None:
         environment = os.environ | {"REGARD_NVRTC": nvrtc()}
         chosen: list[tuple[str, dict[str, str], list[str]]] = []
         for target in options.targets.split(","):
-            kernels = spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels)
+            kernels = spread(kernels_of_profiles(options.build, target, options.profiles.split(",")), options.kernels)
             chosen += [(target, {"kernel": kernel}, [kernel]) for kernel in kernels]
             for problem in BACKWARD:
                 stages = stages_of(options.build, target, problem)

@@ -83,7 +83,7 @@ def build(
     return report, {"seconds": time.monotonic() - start, "cpu_seconds": cpu, "jobs": jobs, "peak_bytes": peak}
 
 
-def of_target(target: str, report: dict[str, Any], packed: dict[str, int]) -> dict[str, Any]:
+def of_target(target: str, report: dict[str, Any], compressed: dict[str, int]) -> dict[str, Any]:
     kernels = [kernel for kernel in report["kernels"] if kernel["target"] == target]
     return {
         "series": "build",
@@ -92,11 +92,11 @@ def of_target(target: str, report: dict[str, Any], packed: dict[str, int]) -> di
         "compile_seconds": sum(kernel["seconds"] for kernel in kernels),
         "slowest_seconds": max(kernel["seconds"] for kernel in kernels),
         "bytes": sum(kernel["bytes"] for kernel in kernels),
-        "packed_bytes": sum(packed[kernel["kernel"]] for kernel in kernels),
+        "packed_bytes": sum(compressed[kernel["kernel"]] for kernel in kernels),
     }
 
 
-def packed_bytes(options: argparse.Namespace, bundle: str) -> dict[str, int]:
+def compressed_bytes(options: argparse.Namespace, bundle: str) -> dict[str, int]:
     listed = subprocess.run(
         [options.build / "regard", "bundle", "list", bundle, "--json"], check=True, capture_output=True
     )
@@ -141,7 +141,7 @@ def use(options: argparse.Namespace, bundle: str) -> dict[str, Any]:
     return {
         "series": "build",
         "cell": "use",
-        "kernels": len(packed_bytes(options, bundle)),
+        "kernels": len(compressed_bytes(options, bundle)),
         "bundle_bytes": os.path.getsize(bundle),
         "open_ms": 1000 * min(sample[0] for sample in samples["bundle"]),
         "read_bytes": samples["bundle"][0][1],
@@ -159,18 +159,18 @@ def with_many_kernels(bundle: Path, count: int) -> Path:
     name_at, found = 16 + 128 * kernels + about, []
     for row in range(kernels):
         digests = index[16 + 128 * row :][:96]
-        offset, packed, unpacked, length = struct.unpack_from("<QQQQ", index, 16 + 128 * row + 96)
+        offset, compressed, uncompressed, length = struct.unpack_from("<QQQQ", index, 16 + 128 * row + 96)
         name = index[name_at : name_at + length]
         name_at += length
-        found.append((name, digests, data[offset : offset + packed], unpacked))
+        found.append((name, digests, data[offset : offset + compressed], uncompressed))
     copies = [(b"%s copy=%d" % (name, i), *rest) for i in range(1, 1 + count // kernels) for name, *rest in found]
     everything = sorted(found + copies[: count - kernels])
     rows, names, body, offset = b"", b"", b"", 64
-    for name, digests, packed_kernel, unpacked in everything:
-        rows += digests + struct.pack("<QQQQ", offset, len(packed_kernel), unpacked, len(name))
+    for name, digests, compressed_kernel, uncompressed in everything:
+        rows += digests + struct.pack("<QQQQ", offset, len(compressed_kernel), uncompressed, len(name))
         names += name
-        body += packed_kernel
-        offset += len(packed_kernel)
+        body += compressed_kernel
+        offset += len(compressed_kernel)
     index = struct.pack("<QQ", len(everything), about) + rows + description + names
     head = data[:16] + struct.pack("<QQ", 64 + len(body), len(index)) + hashlib.sha256(index).digest()
     made = bundle.with_name("many.bundle")
@@ -191,9 +191,9 @@ def main() -> None:
         folder = Path(temporary)
         report, took = build(options, options.manifest, folder / "te", options.jobs)
         bundle = str(report["outputs"][0]["path"])
-        packed = packed_bytes(options, bundle)
+        compressed = compressed_bytes(options, bundle)
         targets = sorted({kernel["target"] for kernel in report["kernels"]})
-        lines = [of_target(target, report, packed) for target in targets]
+        lines = [of_target(target, report, compressed) for target in targets]
         lines.append(
             {"series": "build", "cell": "all", "kernels": report["count"], "bundle_bytes": os.path.getsize(bundle)}
             | took

@@ -40,8 +40,8 @@ def comparisons(quick: bool) -> list[Comparison]:
         return f"{pass_} {dtype} b={b} {heads} s={length(s)} d={d} layout=bhsd"
 
     found = []
-    pairs = list(itertools.product(("fwd", "bwd"), ("bf16", "fp32")))
-    for pass_, dtype in pairs:
+    passes = list(itertools.product(("fwd", "bwd"), ("bf16", "fp32")))
+    for pass_, dtype in passes:
         base = plain(pass_, dtype, 2048, b=2)
         cases = [Case("plain", base)]
         cases += [Case(name, f"{base} {words}") for name, words in {**FEATURES, **PASS_FEATURES[pass_]}.items()]
@@ -54,22 +54,22 @@ def comparisons(quick: bool) -> list[Comparison]:
                 (Case("window 512", window), Case("sink tokens (beside the window alone)", f"{window},sink=4")),
             )
         )
-    for (pass_, dtype), d, s in itertools.product(pairs, (64, 128), (2048, 8192)):
+    for (pass_, dtype), d, s in itertools.product(passes, (64, 128), (2048, 8192)):
         base = plain(pass_, dtype, s, d, heads="h=8" if s == 2048 else "h=2")
         name = f"{pass_} {dtype} causal d{d} s{s}"
         found.append(Comparison(name, "causal", (Case("full", base), Case("causal", base + " mask=causal"))))
-    for pass_, dtype in pairs:
+    for pass_, dtype in passes:
         base = plain(pass_, dtype, 16384)
         window = Case("window 1024", f"{base} mask=window:{length(1024)},0")
         found.append(Comparison(f"{pass_} {dtype} window", "window", (Case("full", base), window), per_flop=True))
     lengths = tuple(map(length, SKEWED))
-    for (pass_, dtype), mask in itertools.product(pairs, ("", " mask=causal")):
+    for (pass_, dtype), mask in itertools.product(passes, ("", " mask=causal")):
         dense = Case("dense", plain(pass_, dtype, max(SKEWED)) + mask)
         words = f"b={len(lengths)} h=2 s={max(lengths)} tq={sum(lengths)} tk={sum(lengths)} d=128"
-        packed = Case("packed", f"{pass_} {dtype} varlen {words}{mask}", lengths=lengths)
+        varlen = Case("packed", f"{pass_} {dtype} varlen {words}{mask}", lengths=lengths)
         name = f"{pass_} {dtype} varlen {'causal' if mask else 'full'}"
-        found.append(Comparison(name, "varlen", (dense, packed), per_flop=True))
-    for (pass_, dtype), mask in itertools.product(pairs, ("", " mask=causal")):
+        found.append(Comparison(name, "varlen", (dense, varlen), per_flop=True))
+    for (pass_, dtype), mask in itertools.product(passes, ("", " mask=causal")):
         cases = [Case(heads, plain(pass_, dtype, 1024, heads=heads) + mask) for heads in ("hq=32 hk=32", "hq=32 hk=8")]
         found.append(Comparison(f"{pass_} {dtype} gqa {'causal' if mask else 'full'}", "gqa", tuple(cases)))
     return found

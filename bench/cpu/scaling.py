@@ -54,9 +54,9 @@ def gflops_apart(problem: str, count: int, rounds: int) -> float:
         for core in sorted(os.sched_getaffinity(0))[:count]
     ]
     printed = [process.communicate() for process in running]
-    for process, (_, told) in zip(running, printed):
+    for process, (_, report) in zip(running, printed):
         if process.returncode != 0:
-            sys.exit(f"regard bench failed for '{problem}': {told.strip()}")
+            sys.exit(f"regard bench failed for '{problem}': {report.strip()}")
     return sum(json.loads(text)["gflops"] for text, _ in printed)
 
 

@@ -23,7 +23,7 @@ import torch
 import regard
 from bench.gpu.backward_cells import Beside, cases, grid, known_fa4, share_of_tiles
 from bench.gpu.cells import Cell
-from bench.gpu.contestants import BACKENDS, Call, packed, sdpa, tensors, workspace_of
+from bench.gpu.contestants import BACKENDS, Call, sdpa, tensors, varlen, workspace_of
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 
@@ -49,7 +49,7 @@ def inputs(cell: Cell) -> Inputs:
     o = torch.empty_like(grad_o)
     rows = (cell.hq, q.shape[0]) if cell.lengths else (cell.b, cell.hq, cell.sq)
     lse = torch.empty(*rows, dtype=torch.float32, device="cuda")
-    plan.run(q=q, k=k, v=v, o=o, lse=lse, **packed(cell), workspace=workspace_of(plan))
+    plan.run(q=q, k=k, v=v, o=o, lse=lse, **varlen(cell), workspace=workspace_of(plan))
     return Inputs(q, k, v, grad_o, o, lse)
 
 
@@ -58,7 +58,7 @@ def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
     plan = regard.plan(cell.problem, target="cuda", family=family)
     plan.prepare()
     gradients = {f"grad_{name}": torch.empty_like(x) for name, x in (("q", of.q), ("k", of.k), ("v", of.v))}
-    given = {**vars(of), **packed(cell), **gradients, "workspace": workspace_of(plan)}
+    given = {**vars(of), **varlen(cell), **gradients, "workspace": workspace_of(plan)}
     stream = torch.cuda.current_stream().cuda_stream
 
     def call() -> Any:

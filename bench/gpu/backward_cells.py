@@ -67,8 +67,8 @@ def cases() -> list[Beside]:
         word = "causal" if causal else "full"
         for h in (32, 64):
             add(f"gqa {h}/8 {word}", plain(1, h, 8192, 128, causal), 0.95, hk=8)
-        longest, packed = max(SKEWED), {"b": len(SKEWED), "lengths": SKEWED}
-        add(f"varlen {word}", plain(TOKENS // longest, 16, longest, 128, causal), 0.92, **packed)
+        longest, varlen = max(SKEWED), {"b": len(SKEWED), "lengths": SKEWED}
+        add(f"varlen {word}", plain(TOKENS // longest, 16, longest, 128, causal), 0.92, **varlen)
         add(f"d=192/128 {word}", plain(4, 16, 4096, 128, causal), 0.80, d=192)
         # At most a fifth slower.
         for d, s in ((64, 4096), (128, 1024), (128, 4096), (128, 16384), (256, 4096)):

@@ -69,16 +69,16 @@ class Cell:
     @property
     def flops(self) -> float:
         """Of all products. A causal square counts as half of the full one, as is the field's custom."""
-        pairs = self.b * float(self.sq) * self.sk
+        scores = self.b * float(self.sq) * self.sk
         if self.lengths:
-            pairs = float(sum(length**2 for length in self.lengths))
+            scores = float(sum(length**2 for length in self.lengths))
         if self.window >= 0:
             reach = min(self.window + 1, self.sk)
-            pairs = self.b * (float(self.sq) * reach - reach * (reach - 1) / 2)
+            scores = self.b * (float(self.sq) * reach - reach * (reach - 1) / 2)
         elif self.causal:
-            pairs /= 2
+            scores /= 2
         width = 3 * self.d + 2 * self.dv if self.backward else self.d + self.dv
-        return 2.0 * pairs * self.hq * width
+        return 2.0 * scores * self.hq * width
 
 
 def grid() -> list[Cell]:

@@ -34,7 +34,7 @@ def offsets(cell: Cell) -> Any:
     return torch.tensor(starts, dtype=torch.int32, device="cuda") if cell.lengths else None
 
 
-def packed(cell: Cell) -> dict[str, Any]:
+def varlen(cell: Cell) -> dict[str, Any]:
     """What a plan's run takes of packed sequences."""
     starts = offsets(cell)
     return {} if starts is None else {"offsets_q": starts, "offsets_k": starts}

@@ -23,7 +23,7 @@ import torch
 
 import regard.torch
 from bench.gpu.cells import Cell, cases, grid
-from bench.gpu.contestants import BACKENDS, Call, offsets, packed, sdpa, tensors, workspace_of
+from bench.gpu.contestants import BACKENDS, Call, offsets, sdpa, tensors, varlen, workspace_of
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 from bench.shared.empty_function import Empty
@@ -37,7 +37,7 @@ def of_regard(cell: Cell, q: Any, k: Any, v: Any, family: str | None) -> tuple[C
     plan = regard.plan(cell.problem, target="cuda", family=family)
     plan.prepare()
     o = torch.empty(*q.shape[:-1], cell.dv, dtype=torch.bfloat16, device="cuda")
-    given = {"q": q, "k": k, "v": v, "o": o, **packed(cell), "workspace": workspace_of(plan)}
+    given = {"q": q, "k": k, "v": v, "o": o, **varlen(cell), "workspace": workspace_of(plan)}
     stream = torch.cuda.current_stream().cuda_stream
     return lambda: plan.run(**given, stream=stream), o
 

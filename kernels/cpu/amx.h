@@ -41,7 +41,7 @@ struct BasicTiles {
   }
 };
 
-using Tiles = BasicTiles<target::amx_emulated>;
+using AmxTiles = BasicTiles<target::amx_emulated>;
 
 /// Configures the unit for one block of the grid, in kernels that use it.
 template <bool used>
@@ -49,8 +49,8 @@ struct TileUnit {};
 
 template <>
 struct TileUnit<true> {
-  TileUnit() { Tiles::configure(); }
-  ~TileUnit() { Tiles::release(); }
+  TileUnit() { AmxTiles::configure(); }
+  ~TileUnit() { AmxTiles::release(); }
   TileUnit(const TileUnit&) = delete;
   TileUnit& operator=(const TileUnit&) = delete;
 };

@@ -45,7 +45,7 @@ REGARD_OPTIMIZE void transpose_tiles(float* to, const float* from, const TileStr
 }
 
 /// C[rows][columns] = A[rows][steps] B[steps][columns], or += if `add` is set.
-struct TileProduct {
+struct AmxProduct {
   const float* a;
   TileStrides a_tiles;
   const float* b;
@@ -59,26 +59,26 @@ struct TileProduct {
 
 /// The products for one block of sums, held in registers 0 to 3 row by row, two to a row.
 template <int rows, int columns>
-REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const float* b) {
-  const auto load_b = [&]<int t>(i64 tile) { Tiles::load<t>(b + tile * p.b_tiles.right, p.b_tiles.row); };
+REGARD_INLINE void multiply_tiles(const AmxProduct& p, const float* a, const float* b) {
+  const auto load_b = [&]<int t>(i64 tile) { AmxTiles::load<t>(b + tile * p.b_tiles.right, p.b_tiles.row); };
   for (i64 k = 0; k < p.steps; k += 16, a += p.a_tiles.right, b += p.b_tiles.below) {
-    Tiles::load<4>(a, p.a_tiles.row);
-    if constexpr (rows > 1) Tiles::load<5>(a + p.a_tiles.below, p.a_tiles.row);
+    AmxTiles::load<4>(a, p.a_tiles.row);
+    if constexpr (rows > 1) AmxTiles::load<5>(a + p.a_tiles.below, p.a_tiles.row);
     load_b.template operator()<6>(0);
-    Tiles::multiply_add<0, 4, 6>();
-    if constexpr (rows > 1) Tiles::multiply_add<2, 5, 6>();
+    AmxTiles::multiply_add<0, 4, 6>();
+    if constexpr (rows > 1) AmxTiles::multiply_add<2, 5, 6>();
     if constexpr (columns > 1) {
       load_b.template operator()<7>(1);
-      Tiles::multiply_add<1, 4, 7>();
-      if constexpr (rows > 1) Tiles::multiply_add<3, 5, 7>();
+      AmxTiles::multiply_add<1, 4, 7>();
+      if constexpr (rows > 1) AmxTiles::multiply_add<3, 5, 7>();
     }
     if constexpr (columns > 2) {
       load_b.template operator()<6>(2);
-      Tiles::multiply_add<2, 4, 6>();
+      AmxTiles::multiply_add<2, 4, 6>();
     }
     if constexpr (columns > 3) {
       load_b.template operator()<7>(3);
-      Tiles::multiply_add<3, 4, 7>();
+      AmxTiles::multiply_add<3, 4, 7>();
     }
   }
 }
@@ -86,21 +86,21 @@ REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const fl
 /// multiply_tiles for numbers in two pieces. With two rows and two columns, ten loads serve sixteen
 /// products; without low times low, eight loads serve twelve.
 template <int rows, int columns, bool exact>
-REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const float* b) {
+REGARD_INLINE void multiply_pieces(const AmxProduct& p, const float* a, const float* b) {
   static_assert(rows <= 2 && columns <= 2);
   const auto load_a = [&](const float* tile) {
-    Tiles::load<4>(tile, p.a_tiles.row);
-    if constexpr (rows > 1) Tiles::load<5>(tile + p.a_tiles.below, p.a_tiles.row);
+    AmxTiles::load<4>(tile, p.a_tiles.row);
+    if constexpr (rows > 1) AmxTiles::load<5>(tile + p.a_tiles.below, p.a_tiles.row);
   };
   const auto load_b = [&](const float* tile) {
-    Tiles::load<6>(tile, p.b_tiles.row);
-    if constexpr (columns > 1) Tiles::load<7>(tile + p.b_tiles.right, p.b_tiles.row);
+    AmxTiles::load<6>(tile, p.b_tiles.row);
+    if constexpr (columns > 1) AmxTiles::load<7>(tile + p.b_tiles.right, p.b_tiles.row);
   };
   const auto add_products = [] {
-    Tiles::multiply_add<0, 4, 6>();
-    if constexpr (columns > 1) Tiles::multiply_add<1, 4, 7>();
-    if constexpr (rows > 1) Tiles::multiply_add<2, 5, 6>();
-    if constexpr (rows > 1 && columns > 1) Tiles::multiply_add<3, 5, 7>();
+    AmxTiles::multiply_add<0, 4, 6>();
+    if constexpr (columns > 1) AmxTiles::multiply_add<1, 4, 7>();
+    if constexpr (rows > 1) AmxTiles::multiply_add<2, 5, 6>();
+    if constexpr (rows > 1 && columns > 1) AmxTiles::multiply_add<3, 5, 7>();
   };
   for (i64 k = 0; k < p.steps; k += 16, a += p.a_tiles.right, b += p.b_tiles.below) {
     load_a(a + p.a_low);
@@ -120,7 +120,7 @@ REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const f
 /// One block of C, rows x columns tiles starting at (row, column). With four sums, the unit hides the loads
 /// of A and B under the products. For numbers in two pieces, an `exact` product includes low times low.
 template <int rows, int columns, bool exact = false>
-REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
+REGARD_INLINE void multiply_block(const AmxProduct& p, i64 row, i64 column) {
   static_assert((rows == 1 && columns <= 4) || (rows == 2 && columns <= 2), "four sums, A and B in the rest");
   float* const c = p.c + p.c_tiles.at(row, column);
   const i64 right = p.c_tiles.right, below = p.c_tiles.below;
@@ -133,9 +133,9 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
     if constexpr (rows > 1 && columns > 1) use.template operator()<3>(c + below + right);
   };
   if (p.add)
-    sums([&]<int t>(float* place) { Tiles::load<t>(place, p.c_tiles.row); });
+    sums([&]<int t>(float* address) { AmxTiles::load<t>(address, p.c_tiles.row); });
   else
-    sums([&]<int t>(float*) { Tiles::clear<t>(); });
+    sums([&]<int t>(float*) { AmxTiles::clear<t>(); });
 
   const float* a = p.a + p.a_tiles.at(row, 0);
   const float* b = p.b + p.b_tiles.at(0, column);
@@ -143,12 +143,12 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
     multiply_pieces<rows, columns, exact>(p, a, b);
   else
     multiply_tiles<rows, columns>(p, a, b);
-  sums([&]<int t>(float* place) { Tiles::store<t>(place, p.c_tiles.row); });
+  sums([&]<int t>(float* address) { AmxTiles::store<t>(address, p.c_tiles.row); });
 }
 
 /// Rows [row, row + 16 * tiles) of all columns.
 template <int tiles, bool exact = false>
-REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
+REGARD_INLINE void multiply_rows(const AmxProduct& p, i64 row, i64 columns) {
   i64 column = 0;
   if constexpr (tiles == 1 && pieces == 1)
     for (; column + 64 <= columns; column += 64) multiply_block<1, 4>(p, row, column);
@@ -158,7 +158,7 @@ REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
 
 /// The whole product. A is read once, B once per 32 rows. Not inlined, as there are many products.
 template <bool exact = false>
-REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
+REGARD_NOINLINE void multiply(const AmxProduct& p, i64 rows, i64 columns) {
   i64 row = 0;
   for (; row + 32 <= rows; row += 32) multiply_rows<2, exact>(p, row, columns);
   if (row < rows) multiply_rows<1, exact>(p, row, columns);
@@ -167,7 +167,7 @@ REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
 /// `multiply` in the other order, for a B that stays in the L1 cache and an A that does not: B is read once,
 /// A once per 32 columns.
 template <i64 rows>
-REGARD_NOINLINE void multiply_by_columns(const TileProduct& p, i64 columns) {
+REGARD_NOINLINE void multiply_by_columns(const AmxProduct& p, i64 columns) {
   constexpr i64 whole = rows / 32 * 32;
   for (i64 column = 0; column < columns; column += 32)
     for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);

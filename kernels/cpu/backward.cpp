@@ -28,10 +28,10 @@ REGARD_NOINLINE void pack_panels(float* to, const u8* from, i64 stride, i64 rows
   constexpr i64 width = operand_panel, rest = n % width;
   const i64 height = depth(capacity);
   for (i64 column = 0; column + width <= n; column += width)
-    pack_columns<width, width>(to + column * height, from + column * bytes_of<key::dtype>, stride, rows,
+    pack_columns<width, width>(to + column * height, from + column * bytes_of<config::dtype>, stride, rows,
                                capacity);
   if constexpr (rest != 0)
-    pack_columns<rest, width>(to + (n - rest) * height, from + (n - rest) * bytes_of<key::dtype>, stride,
+    pack_columns<rest, width>(to + (n - rest) * height, from + (n - rest) * bytes_of<config::dtype>, stride,
                               rows, capacity);
 }
 
@@ -56,7 +56,7 @@ struct Backward {
   void run(i64 first_key, i64 end_key) {
     const Head head = head_of(a, batch, kv_head * group);
     if (query_parts.begin >= parts_of(a, head.sequence)) return;
-    if constexpr (key::dbias) {
+    if constexpr (config::dbias) {
       if (!bias_shared(a).any())
         for (i64 i = 0; i < group; ++i)
           clear_bias_rows(head_of(a, batch, kv_head * group + i), first_key, smaller(end_key, a.sk));
@@ -161,9 +161,9 @@ struct Backward {
       if (!any && block != first_block && block != last_block) continue;
       for (i64 i = own.heads.begin; i < own.heads.end; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
-        const TilePlace place{head, first, keys, query, queries};
-        BackwardTile tile{a, place, visible, scratch, prefetcher};
-        if (any && !amx) fetch_ahead(place, own, query_part, i);
+        const TilePosition position{head, first, keys, query, queries};
+        BackwardTile tile{a, position, visible, scratch, prefetcher};
+        if (any && !amx) fetch_ahead(position, own, query_part, i);
         const bool adds = any && make_gradients(tile);
         if (adds) grad_kv_sums.added();
         float* const sums = grad_q(head, query);
@@ -193,8 +193,8 @@ struct Backward {
   REGARD_NOINLINE void store_rows(const Head& head, const Rows& to, i64 first, i64 keys, const float* from,
                                   float factor) {
     for (i64 i = 0; i < keys; ++i)
-      store_row<key::dtype, n>(head.address<key::dtype>(to, kv_head, head.sequence.first_k + first + i),
-                               from + i * padded_columns(n), factor);
+      store_row<config::dtype, n>(head.address<config::dtype>(to, kv_head, head.sequence.first_k + first + i),
+                                  from + i * padded_columns(n), factor);
   }
 
   /// If this part is the last of these parts to finish, adds up their dK and dV of the block in order.
@@ -238,28 +238,28 @@ struct Backward {
   /// Prefetches the sums of dQ that a tile will add to, unless other blocks add to them meanwhile, and what
   /// the next tile starts with: that of the next head (this is the i-th of its group), or of the next
   /// queries or keys.
-  REGARD_NOINLINE void fetch_ahead(const TilePlace& place, PartOfQueries own, i64 query_part, i64 i) {
-    const Sequence& sequence = place.head.sequence;
-    constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
+  REGARD_NOINLINE void fetch_ahead(const TilePosition& position, PartOfQueries own, i64 query_part, i64 i) {
+    const Sequence& sequence = position.head.sequence;
+    constexpr i64 bytes = bytes_of<config::dtype>, sum_bytes = columns_d * 4;
     prefetcher.clear();
     if (works_apart())
-      prefetcher.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
-                     place.queries);
-    i64 query = place.first_query;
+      prefetcher.add(reinterpret_cast<const u8*>(grad_q(position.head, position.first_query)), sum_bytes,
+                     sum_bytes, position.queries);
+    i64 query = position.first_query;
     bool of_part = true;
     if (++i == own.heads.end) {
       i = own.heads.begin;
       query -= block_q;
       of_part = query >= own.rows.begin &&
-                last_block_of(sequence, query + block_q - 1) >= place.first_key / block_k;
+                last_block_of(sequence, query + block_q - 1) >= position.first_key / block_k;
     }
     if (!of_part) {
       const i64 end_part = smaller(query_parts.end, parts_of(a, sequence));
       if (++query_part >= end_part) {
-        const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
+        const i64 key = position.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
         if (keys <= 0) return;
-        prefetcher.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
-        prefetcher.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
+        prefetcher.add(position.head.k(key), a.k.row * bytes, d * bytes, keys);
+        prefetcher.add(position.head.v(key), a.v.row * bytes, dv * bytes, keys);
         query_part = larger(query_parts.begin, first_part_that_sees(a, sequence, key));
         if (query_part >= end_part) return;
       }
@@ -270,28 +270,28 @@ struct Backward {
     const Head head = head_of(a, batch, kv_head * group + i);
     const i64 queries = smaller(block_q, own.rows.end - query);
     prefetcher.add(head.q(query), a.q.row * bytes, d * bytes, queries);
-    prefetcher.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query),
+    prefetcher.add(head.address<config::dtype>(a.grad_o, head.head, sequence.first_q + query),
                    a.grad_o.row * bytes, dv * bytes, queries);
   }
 
   /// Computes dK, dV, and dS as operands. False if dS is 0.
   REGARD_NOINLINE bool make_gradients(BackwardTile& tile) {
-    const TilePlace& place = tile.place;
+    const TilePosition& position = tile.position;
     const VisibleUnits& visible = tile.visible;
-    if constexpr (key::bits)
-      if (!load_bits(a, place, reinterpret_cast<u32*>(part(scratch_layout.bits)))) return false;
-    if constexpr (elementwise_bias) load_bias(a, place, part(scratch_layout.bias));
-    if constexpr (key::dropout)
-      load_random_bytes(place, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
+    if constexpr (config::bits)
+      if (!load_bits(a, position, reinterpret_cast<u32*>(part(scratch_layout.bits)))) return false;
+    if constexpr (elementwise_bias) load_bias(a, position, part(scratch_layout.bias));
+    if constexpr (config::dropout)
+      load_random_bytes(position, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
     tile.load_rows();
-    pack_queries(place);
+    pack_queries(position);
 
     const auto [from, to] = visible.keys_of({0, units});
     if constexpr (amx)
       compute_scores_amx(tile, from, to);
     else
       compute_scores(tile, from, to);
-    if constexpr (key::dbias) store_bias_gradient(a, place, tile.grad_bias());
+    if constexpr (config::dbias) store_bias_gradient(a, position, tile.grad_bias());
     add_by_key<columns_dv>(part(scratch_layout.p), part(scratch_layout.grad_o_columns), visible, from, to,
                            grad_kv + sums_k);
     add_by_key<columns_d>(part(scratch_layout.grad_s), part(scratch_layout.q_columns), visible, from, to,
@@ -301,36 +301,37 @@ struct Backward {
 
   /// What the previous blocks of keys have added to a long sum of dQ.
   float* earlier_grad_q(const BackwardTile& tile) const {
-    return a.grad_q_earlier + tile.place.head.row_number(tile.place.first_query) * columns_d;
+    return a.grad_q_earlier + tile.position.head.row_number(tile.position.first_query) * columns_d;
   }
   /// Starts this sum and adds to it at intervals.
   REGARD_NOINLINE void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
-    const i64 numbers = tile.place.queries * columns_d;
+    const i64 numbers = tile.position.queries * columns_d;
     float* const earlier = earlier_grad_q(tile);
     if (is_first)
       __builtin_memset(earlier, 0, numbers * 4);
     else if (block % (part_of_grad_q(block_k) / block_k) == 0)
-      add_exactly(earlier, grad_q(tile.place.head, tile.place.first_query), numbers);
+      add_exactly(earlier, grad_q(tile.position.head, tile.position.first_query), numbers);
   }
   const float* whole_grad_q(const BackwardTile& tile, float* sums) const {
     if (!a.grad_q_earlier) return sums;
     float* const earlier = earlier_grad_q(tile);
-    add_exactly(earlier, sums, tile.place.queries * columns_d);
+    add_exactly(earlier, sums, tile.position.queries * columns_d);
     return earlier;
   }
 
   REGARD_NOINLINE void store_grad_q(const BackwardTile& tile, const float* sums) {
-    const Head& head = tile.place.head;
-    const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
+    const Head& head = tile.position.head;
+    const i64 memory_row = head.sequence.first_q + tile.position.first_query, queries = tile.position.queries;
     [[maybe_unused]] const float* transposed = nullptr;
     for (i64 i = 0; i < queries; ++i) {
       const float* row = sums + i * columns_d;
       if constexpr (amx)
-        if (tile.place.full()) {
+        if (tile.position.full()) {
           if (i % lanes == 0) transposed = rows_of_grad_q(tile, sums, i);
           row = transposed + i % lanes * columns_d;
         }
-      store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i), row, a.scale);
+      store_row<config::dtype, d>(head.address<config::dtype>(a.grad_q, head.head, memory_row + i), row,
+                                  a.scale);
     }
   }
 
@@ -354,7 +355,7 @@ struct Backward {
   /// first block of keys writes the sum.
   REGARD_NOINLINE void add_grad_q(const BackwardTile& tile, float* sums, bool is_first) {
     const VisibleUnits& visible = tile.visible;
-    const i64 queries = tile.place.queries;
+    const i64 queries = tile.position.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
     if constexpr (amx) return add_grad_q_amx(tile, sums, is_first, k_columns);
     for_panels<columns_d>([&](i64 column, auto vectors) {
@@ -366,7 +367,7 @@ struct Backward {
         if (keys.empty()) continue;
         const auto add = [&](auto height) {
           add_product<height.value, vectors.value>(
-              tile.grad_s_pairs() + depth(keys.begin) * block_q + row, 1, block_q,
+              tile.grad_s_vnni() + depth(keys.begin) * block_q + row, 1, block_q,
               k_columns + column * depth(block_k) + depth(keys.begin) * panel, depth(keys.count()),
               sums + row * columns_d + column, columns_d);
         };
@@ -384,7 +385,7 @@ struct Backward {
   template <int rows, int vectors>
   REGARD_OPTIMIZE static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
                                           float* c, i64 c_row) {
-    Tile<rows, vectors> sums;
+    RegisterTile<rows, vectors> sums;
     sums.clear();
     sums.add_product(a, a_row, a_step, b, panel, steps);
     sums.add_from(c, c_row);
@@ -399,14 +400,15 @@ struct Backward {
     if constexpr (rest != 0) function(columns - columns % panel, Count<rest>{});
   }
 
-  REGARD_NOINLINE void pack_queries(const TilePlace& place) {
-    const Head& head = place.head;
-    const u8* const q = head.q(place.first_query);
+  REGARD_NOINLINE void pack_queries(const TilePosition& position) {
+    const Head& head = position.head;
+    const u8* const q = head.q(position.first_query);
     const u8* const grad_o =
-        head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + place.first_query);
-    pack_rows_of_queries<d>(scratch_layout.q_transposed, scratch_layout.q_columns, q, a.q.row, place.queries);
+        head.address<config::dtype>(a.grad_o, head.head, head.sequence.first_q + position.first_query);
+    pack_rows_of_queries<d>(scratch_layout.q_transposed, scratch_layout.q_columns, q, a.q.row,
+                            position.queries);
     pack_rows_of_queries<dv>(scratch_layout.grad_o_transposed, scratch_layout.grad_o_columns, grad_o,
-                             a.grad_o.row, place.queries);
+                             a.grad_o.row, position.queries);
   }
 
   /// Packs rows of Q or dO as both of their operands.

@@ -15,10 +15,10 @@ static_assert(!amx || (unit == 32 && key_step == 32 && units == 2));
 /// no difference, else one for each key_step.
 template <class Function>
 void for_seen(const VisibleUnits& visible, i64 from, i64 to, Function function) {
-  const bool alike = visible.alike();
-  const i64 step = alike ? to - from : key_step;
+  const bool all_equal = visible.all_equal();
+  const i64 step = all_equal ? to - from : key_step;
   for (i64 k = from; k < to; k += step) {
-    const Range seeing = alike ? Range{0, units} : visible.units_of(k);
+    const Range seeing = all_equal ? Range{0, units} : visible.units_of(k);
     if (!seeing.empty()) function(k, k + step, seeing);
   }
 }
@@ -38,13 +38,13 @@ REGARD_OPTIMIZE inline void compute_scores_amx(const BackwardTile& tile, i64 fro
   // If a unit of queries sees nothing, its products are skipped: nothing reads their results.
   float* const scores = tile.part(scratch_layout.scores);
   float* const weights = tile.part(scratch_layout.weights);
-  float* const slopes = key::softcap ? tile.part(scratch_layout.slopes) : scores;
+  float* const slopes = config::softcap ? tile.part(scratch_layout.slopes) : scores;
   constexpr int vectors = block_q / lanes;
-  const auto make_weights = [&]<bool careful>(i64 first) {
+  const auto make_weights = [&]<bool guarded>(i64 first) {
     for (i64 k = first; k < first + key_step; ++k) {
-      const i64 place = k * block_q;
-      const auto value = [&](int v) { return load<Floats>(scores + place + v * lanes); };
-      tile.make_weights<vectors, careful>(k, 0, value, weights + place, slopes + place);
+      const i64 offset = k * block_q;
+      const auto value = [&](int v) { return load<Floats>(scores + offset + v * lanes); };
+      tile.make_weights<vectors, guarded>(k, 0, value, weights + offset, slopes + offset);
     }
   };
   multiply_rows_of(scratch_layout.k_rows, scratch_layout.q_transposed, depth(d));
@@ -56,9 +56,9 @@ REGARD_OPTIMIZE inline void compute_scores_amx(const BackwardTile& tile, i64 fro
   }
   multiply_rows_of(scratch_layout.v_rows, scratch_layout.grad_o_transposed, depth(dv));
   for (i64 k = from; k < to; k += 2) {
-    const i64 place = k * block_q;
-    const auto value = [&](int j, int v) { return load<Floats>(scores + place + j * block_q + v * lanes); };
-    tile.make_gradients<vectors>(k, 0, value, weights + place, slopes + place, block_q);
+    const i64 offset = k * block_q;
+    const auto value = [&](int j, int v) { return load<Floats>(scores + offset + j * block_q + v * lanes); };
+    tile.make_gradients<vectors>(k, 0, value, weights + offset, slopes + offset, block_q);
   }
 }
 
@@ -92,22 +92,22 @@ inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles,
 inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool is_first, const float* keys) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;
-  const i64 queries = tile.place.queries;
-  const bool full = tile.place.full();
+  const i64 queries = tile.position.queries;
+  const bool full = tile.position.full();
   float* const tiles = full ? sums : tile.part(scratch_layout.grad_q);
   const auto product_of = [&](i64 u) {
-    return TileProduct{keys + depth(visible.keys[u].begin) * 16,
-                       tiles_by_rows(height),
-                       tile.grad_s_pairs(visible.keys[u].begin, u * unit),
-                       tiles_by_columns(height),
-                       tiles + grad_q_tiles.at(0, u * unit),
-                       grad_q_tiles,
-                       depth(visible.keys[u].count()),
-                       full && !is_first,
-                       scratch_layout.low,
-                       scratch_layout.low};
+    return AmxProduct{keys + depth(visible.keys[u].begin) * 16,
+                      tiles_by_rows(height),
+                      tile.grad_s_vnni(visible.keys[u].begin, u * unit),
+                      tiles_by_columns(height),
+                      tiles + grad_q_tiles.at(0, u * unit),
+                      grad_q_tiles,
+                      depth(visible.keys[u].count()),
+                      full && !is_first,
+                      scratch_layout.low,
+                      scratch_layout.low};
   };
-  if (visible.alike())
+  if (visible.all_equal())
     multiply(product_of(0), columns_d, block_q);
   else
     for (i64 u = 0; u < units; ++u) multiply(product_of(u), columns_d, unit);

@@ -16,7 +16,7 @@ struct BiasShared {
 };
 
 inline BiasShared bias_shared(const Arguments& a) {
-  if constexpr (!key::dbias) return {false, false};
+  if constexpr (!config::dbias) return {false, false};
   return {a.grad_bias.batch == 0 && a.b > 1, a.grad_bias.head == 0 && a.hq > 1};
 }
 
@@ -62,24 +62,24 @@ inline void add_to_bias_image(const CpuBackwardArguments& a, i64 at, const Float
 }
 
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
-REGARD_OPTIMIZE inline void store_bias_gradient(const CpuBackwardArguments& a, const TilePlace& place,
+REGARD_OPTIMIZE inline void store_bias_gradient(const CpuBackwardArguments& a, const TilePosition& position,
                                                 const float* grad) {
   const bool image = bias_shared(a).any();
-  for (i64 query = 0; query < place.queries; query += lanes) {
-    for (i64 first = 0; first < place.keys; first += lanes) {
+  for (i64 query = 0; query < position.queries; query += lanes) {
+    for (i64 first = 0; first < position.keys; first += lanes) {
       Floats square[lanes];
-      const i64 count = smaller<i64>(lanes, place.keys - first);
+      const i64 count = smaller<i64>(lanes, position.keys - first);
       for (i64 i = 0; i < lanes; ++i)
         square[i] = i < count ? load<Floats>(grad + (first + i) * block_q + query) : Floats{};
       transpose(square);
-      for (i64 i = 0; i < lanes && query + i < place.queries; ++i) {
-        const i64 row = place.first_query + query + i, column = place.first_key + first;
+      for (i64 i = 0; i < lanes && query + i < position.queries; ++i) {
+        const i64 row = position.first_query + query + i, column = position.first_key + first;
         if (image) {
-          const i64 at = bias_image_row(a, place.head.batch, place.head.head, row) + column;
+          const i64 at = bias_image_row(a, position.head.batch, position.head.head, row) + column;
           add_to_bias_image(a, at, square[i], count);
         } else {
           with_bias_type(a, [&]<DType dtype>() __attribute__((always_inline)) {
-            u8* const to = place.head.address<dtype>(a.grad_bias, place.head.head, row);
+            u8* const to = position.head.address<dtype>(a.grad_bias, position.head.head, row);
             if (count == lanes)
               store_floats<dtype>(to + column * bytes_of<dtype>, square[i]);
             else

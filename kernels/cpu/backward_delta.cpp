@@ -8,13 +8,14 @@ namespace regard {
 namespace {
 
 float row_sum_of_products(const u8* a, const u8* b, i64 n) {
-  constexpr i64 bytes_a = bytes_of<key::dtype>, bytes_b = bytes_of<key::out>;
+  constexpr i64 bytes_a = bytes_of<config::dtype>, bytes_b = bytes_of<config::out>;
   Floats sums{};
   i64 i = 0;
   for (; i + lanes <= n; i += lanes)
-    sums += load_floats<key::dtype>(a + i * bytes_a) * load_floats<key::out>(b + i * bytes_b);
+    sums += load_floats<config::dtype>(a + i * bytes_a) * load_floats<config::out>(b + i * bytes_b);
   if (i < n)
-    sums += load_floats<key::dtype>(a + i * bytes_a, n - i) * load_floats<key::out>(b + i * bytes_b, n - i);
+    sums +=
+        load_floats<config::dtype>(a + i * bytes_a, n - i) * load_floats<config::out>(b + i * bytes_b, n - i);
   float sum = 0;
   for (int lane = 0; lane < lanes; ++lane) sum += sums[lane];
   return sum;
@@ -34,7 +35,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
                      a.query_parts * a.key_blocks * progress_bytes);
   const i64 first = block % chunks * rows_per_block, end = smaller(first + rows_per_block, head.sequence.sq);
   for (i64 row = first; row < end; ++row) {
-    const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
+    const u8* const grad_o = head.address<config::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
     a.delta[head.row_number(row)] = row_sum_of_products(grad_o, head.o(row), a.dv);
   }
 }

@@ -4,11 +4,11 @@
 
 namespace regard {
 
-/// What the sizes depend on. A depth is the number of operand elements for that many numbers; `pairs`: they
+/// What the sizes depend on. A depth is the number of operand elements for that many numbers; `vnni`: they
 /// are pairs of bf16; `amx`: the tile unit multiplies them, in so many pieces (product.h).
 struct BackwardShape {
   long long d, dv, depth_d, depth_dv, block_q, block_k, depth_q, depth_k;
-  bool pairs, amx;
+  bool vnni, amx;
   int pieces;
   bool bits, bias, dbias, softcap, dropout;
 };
@@ -32,7 +32,7 @@ struct BackwardScratch {
   long long k_rows, k_columns, v_rows;
   long long q_columns, q_transposed, grad_o_columns, grad_o_transposed;
   // P and dS, [key][query], as A operands; dS also with keys in pairs (a B operand for the tile unit).
-  long long p, grad_s, grad_s_pairs;
+  long long p, grad_s, grad_s_vnni;
   // The distance from an operand to its low pieces, which are stored after it.
   long long low;
   // Sums, and per-query values.
@@ -57,7 +57,7 @@ struct BackwardScratch {
     grad_o_transposed = take(shape.depth_dv * shape.block_q);
     p = take(shape.block_k * shape.depth_q);
     grad_s = take(shape.block_k * shape.depth_q);
-    grad_s_pairs = take(shape.pairs ? shape.depth_k * shape.block_q : 0);
+    grad_s_vnni = take(shape.vnni ? shape.depth_k * shape.block_q : 0);
     low = floats;
     floats *= shape.pieces;
     grad_k = take(shape.block_k * padded_columns(shape.d));
@@ -65,7 +65,7 @@ struct BackwardScratch {
     lse = take(shape.block_q);
     lse_log2 = take(shape.block_q);
     delta = take(shape.block_q);
-    grad_bias = shape.dbias && (shape.pairs || shape.softcap) ? take(tile) : grad_s;
+    grad_bias = shape.dbias && (shape.vnni || shape.softcap) ? take(tile) : grad_s;
     bias = take(shape.bias ? tile : 0);
     // The block of keys may begin and end inside a 32-bit word.
     bits = take(shape.bits ? (shape.block_k / 32 + 2) * shape.block_q : 0);

@@ -23,29 +23,29 @@ REGARD_INLINE Floats sum_over(i64 parts, const Term& term) {
 }
 
 /// log of the sum of exp over the parts and the sink; -infinity if all of them are.
-float merged_lse(const SplitKeysArguments& a, i64 place, float sink) {
+float merged_lse(const SplitKeysArguments& a, i64 row_index, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
-    maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
+    maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + row_index]);
   const float finite_max =
       maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which the maximum ignores
   const Floats sum =
       exp2(broadcast((sink - finite_max) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
-        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - finite_max) * log2_of_e));
+        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + row_index] - finite_max) * log2_of_e));
       });
   return sum[0] == 0 ? -infinity : finite_max + log(sum)[0];
 }
 
 void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
-  const i64 place = head.row_number(row);
-  const float lse = merged_lse(a, place, a.sink ? a.sink[head.head] : -infinity);
+  const i64 row_index = head.row_number(row);
+  const float lse = merged_lse(a, row_index, a.sink ? a.sink[head.head] : -infinity);
   if (a.lse.data) *head.lse(row) = lse;
 
   const i64 dv = a.dv;
   for (i64 column = 0; column < dv; column += lanes) {
     const i64 count = smaller<i64>(lanes, dv - column);
     const Floats sum = sum_over(a.splits, [&](i64 split) {
-      const i64 partial = split * rows_of_part(a) + place;
+      const i64 partial = split * rows_of_part(a) + row_index;
       // A part without a visible key has a scale of 0; its O is 0 too.
       const Floats scale = a.partial_lse[partial] == -infinity
                                ? Floats{}
@@ -53,11 +53,11 @@ void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
       const float* from = a.partial_o + partial * dv + column;
       return scale * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
     });
-    u8* to = head.o(row) + column * bytes_of<key::out>;
+    u8* to = head.o(row) + column * bytes_of<config::out>;
     if (count == lanes)
-      store_floats<key::out>(to, sum);
+      store_floats<config::out>(to, sum);
     else
-      store_floats<key::out>(to, sum, count);
+      store_floats<config::out>(to, sum, count);
   }
 }
 

@@ -1,8 +1,8 @@
-// Forward attention of few query rows against many keys. K and V are read once for key::pack_gqa query rows
-// of their head (over the heads that share K and V and the rows of each), because memory bandwidth is the
-// limit.
+// Forward attention of few query rows against many keys. K and V are read once for config::pack_gqa query
+// rows of their head (over the heads that share K and V and the rows of each), because memory bandwidth is
+// the limit.
 //
-// A block is up to key::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
+// A block is up to config::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
 // are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query
 // rows, the sums of as many vectors of products.
 #include "kernels/cpu/attributes.h"
@@ -18,7 +18,7 @@
 namespace regard {
 namespace {
 
-constexpr int rows = static_cast<int>(key::pack_gqa);
+constexpr int rows = static_cast<int>(config::pack_gqa);
 constexpr int keys_per_vector = lanes / rows;
 /// Handling keys one after the other reads memory in order, but the sums of few rows would then wait for
 /// each other. With AVX-512 vectors a key has half as many parts, and reading in order is worth more
@@ -27,7 +27,8 @@ constexpr int keys_at_once = lanes >= 16 || rows >= 4 ? 1 : keys_per_vector;
 /// Keys are split into even and odd ones if the product with V takes pairs of them.
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr i64 last_part = DepthParts::count - 1;
-static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
+static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(config::block_k) &&
+              !config::dropout);
 
 template <int distance, int... lane>
 REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
@@ -75,9 +76,9 @@ REGARD_INLINE Floats sum_of_row(Floats x) {
     return sum_of_row<2 * distance>(x + swap_lanes<distance>(x, NumbersBelow<lanes>::type()));
 }
 
-class Block {
+class CpuDecodeBlock {
  public:
-  Block(const SplitKeysArguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
+  CpuDecodeBlock(const SplitKeysArguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
       : a_(a),
         heads_per_kv_(a.hq / a.hk),
         first_(a, batch, kv_head * heads_per_kv_),
@@ -104,9 +105,9 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    begin = begin / key::block_k * key::block_k;
+    begin = begin / config::block_k * config::block_k;
     if (end - begin > long_chain)
-      walk_in_parts(begin, end);
+      walk_long_sum(begin, end);
     else
       walk(begin, end);
     finish();
@@ -114,7 +115,7 @@ class Block {
 
  private:
   /// More keys than can be added one after the other.
-  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
+  REGARD_NOINLINE void walk_long_sum(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
     earlier.clear(sums);
@@ -130,8 +131,8 @@ class Block {
   /// All steps of the keys [begin, end), the first of which starts at `begin`.
   void walk(i64 begin, i64 end) {
     const FlushToZero mode;
-    for (i64 key = begin; key < end; key += key::block_k) {
-      const i64 step_end = smaller(key + key::block_k, end);
+    for (i64 key = begin; key < end; key += config::block_k) {
+      const i64 step_end = smaller(key + config::block_k, end);
       if (visible_.sees_any(key, step_end)) step(key, step_end - key);
     }
   }
@@ -140,23 +141,23 @@ class Block {
   float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   void start() {
-    places_.find(first_, first_row_, used_rows_);
-    visible_.find(a_, first_.sequence, [this](i64 lane) { return places_.row[lane % rows]; });
+    lane_rows_.find(first_, first_row_, used_rows_);
+    visible_.find(a_, first_.sequence, [this](i64 lane) { return lane_rows_.row[lane % rows]; });
     __builtin_memset(q_, 0, layout.q);
     __builtin_memset(output_, 0, layout.output);
     for (i64 row = 0; row < used_rows_; ++row) {
-      const u8* from = first_.q(places_.at(row));
+      const u8* from = first_.q(lane_rows_.at(row));
       for (i64 part = 0; part < last_part; ++part) store_query<false>(row, from, part);
       store_query<true>(row, from, last_part);
     }
     for (int lane = 0; lane < lanes; ++lane) {
-      const HeadRow place = places_.at(lane % rows);
-      sink_[lane] = sink_of(a_, a_, place.head);
+      const HeadRow head_row = lane_rows_.at(lane % rows);
+      sink_[lane] = sink_of(a_, a_, head_row.head);
       maximum_[lane] = -infinity;
       sum_[lane] = 0;
-      slope_[lane] = alibi ? places_.slope[lane % rows] : 0;
+      slope_[lane] = alibi ? lane_rows_.slope[lane % rows] : 0;
       key_of_lane_[lane] = ways * (lane / rows);
-      diagonal_[lane] = static_cast<i32>(place.row + first_.sequence.bottom_right());
+      diagonal_[lane] = static_cast<i32>(head_row.row + first_.sequence.bottom_right());
     }
   }
 
@@ -171,16 +172,16 @@ class Block {
 
   void step(i64 first_key, i64 count) {
     const i64 end = round_up(count, chunk);
-    if (key::bits && !sees_bits(first_key, count)) return;
+    if (config::bits && !sees_bits(first_key, count)) return;
     compute_scores(first_key, count);
 
     const bool masked = !visible_.sees_all(first_key, first_key + end);
-    if (masked || key::bits || scale_.before != 1.0f || changes_scores)
+    if (masked || config::bits || scale_.before != 1.0f || changes_scores)
       modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
     const bool changed = softmax(end / chunk, scale_log2(), rescale);
-    const i64 stride = a_.v.row * bytes_of<key::dtype>;
+    const i64 stride = a_.v.row * bytes_of<config::dtype>;
     DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
         .add();
   }
@@ -253,19 +254,19 @@ class Block {
   }
 
   void modify_scores(i64 first_key, i64 count, float scale, bool masked) {
-    float* place = scores_;
+    float* score = scores_;
     for (i64 key = 0; key < count; key += chunk)
-      for (int way = 0; way < ways; ++way, place += lanes) {
+      for (int way = 0; way < ways; ++way, score += lanes) {
         const i64 base = first_key + key + way;
         const Ints keys = load<Ints>(key_of_lane_) + static_cast<i32>(base);
         Floats bias{};
         if constexpr (elementwise_bias) bias = bias_of(base);
-        Floats s = load<Floats>(place) * scale, nothing{};
+        Floats s = load<Floats>(score) * scale, nothing{};
         soften(a_, s, nothing);
         s = add_bias(s, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
         if (masked) s = select(visible_.visible(0, keys), s, broadcast(-infinity));
-        if constexpr (key::bits) s = select(bits_of(base), s, broadcast(-infinity));
-        store(place, s);
+        if constexpr (config::bits) s = select(bits_of(base), s, broadcast(-infinity));
+        store(score, s);
       }
   }
 
@@ -274,16 +275,16 @@ class Block {
     with_bias_type(a_, [&]<DType dtype>() {
       for (int lane = 0; lane < lanes; ++lane) {
         const i64 key = first_key + key_of_lane_[lane];
-        const HeadRow place = places_.at(lane % rows);
+        const HeadRow head_row = lane_rows_.at(lane % rows);
         if (key < first_.sequence.sk)
-          bias[lane] = load_scalar<dtype>(first_.address<dtype>(a_.bias, place.head, place.row), key);
+          bias[lane] = load_scalar<dtype>(first_.address<dtype>(a_.bias, head_row.head, head_row.row), key);
       }
     });
     return bias;
   }
 
   const u32* words_of(int row) const {
-    return row_of<const u32>(a_.bits, first_.batch, places_.head[row], places_.row[row]);
+    return row_of<const u32>(a_.bits, first_.batch, lane_rows_.head[row], lane_rows_.row[row]);
   }
   Ints bits_of(i64 first_key) const {
     Ints visible{};
@@ -318,7 +319,7 @@ class Block {
         p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * scale_log2);
         sum += p[way];
       }
-      store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);
+      store(scores_ + i * lanes, vnni ? pair_of(p[0], p[ways - 1]) : p[0]);
     }
     store(maximum_, maximum);
     store(sum_, earlier + sum);
@@ -327,23 +328,23 @@ class Block {
   }
 
   void finish() {
-    const SoftmaxEnd end = end_softmax(load<Floats>(maximum_), sum_of_row(load<Floats>(sum_)),
-                                       scale_.in_softmax, load<Floats>(sink_));
+    const CpuSoftmaxEnd end = end_softmax(load<Floats>(maximum_), sum_of_row(load<Floats>(sum_)),
+                                          scale_.in_softmax, load<Floats>(sink_));
     float inverse[lanes], lse[lanes];
     store(inverse, end.inverse);
     store(lse, end.lse);
     for (i64 r = 0; r < used_rows_; ++r) {
-      const HeadRow place = places_.at(r);
+      const HeadRow head_row = lane_rows_.at(r);
       float output[layout.output_stride];
       store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
-        const i64 row = first_.row_of_part(place, split_);
-        store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + row * key::dv), output,
-                                        inverse[r]);
+        const i64 row = first_.row_of_part(head_row, split_);
+        store_row<DType::fp32, config::dv>(reinterpret_cast<u8*>(a_.partial_o + row * config::dv), output,
+                                           inverse[r]);
         a_.partial_lse[row] = lse[r];
       } else {
-        store_row<key::out, key::dv>(first_.o(place), output, inverse[r]);
-        if (a_.lse.data) *first_.lse(place) = lse[r];
+        store_row<config::out, config::dv>(first_.o(head_row), output, inverse[r]);
+        if (a_.lse.data) *first_.lse(head_row) = lse[r];
       }
     }
   }
@@ -352,8 +353,8 @@ class Block {
   i64 heads_per_kv_;
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
-  Scale scale_;
-  LaneRows<rows> places_;
+  CpuScoreScale scale_;
+  LaneRows<rows> lane_rows_;
   TileKeyRanges<lanes> visible_;
   float *q_, *output_, *scores_, *earlier_;
   // One lane per query row and key of a chunk, as in a vector of scores.
@@ -376,5 +377,5 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   // heads of one part are on the same pages.
   const i64 row_block = take(ceil_divide(a.hq / a.hk * a.sq, rows));
   const i64 kv_head = take(a.hk), split = take(a.splits);
-  Block(a, block, kv_head, row_block, split, scratch).run();
+  CpuDecodeBlock(a, block, kv_head, row_block, split, scratch).run();
 }

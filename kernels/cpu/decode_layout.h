@@ -5,9 +5,9 @@
 
 namespace regard {
 
-/// What the layout depends on. `pairs`: operands are pairs of bf16; `pack_gqa`: query rows of one K/V head.
+/// What the layout depends on. `vnni`: operands are pairs of bf16; `pack_gqa`: query rows of one K/V head.
 struct DecodeShape {
-  bool pairs;
+  bool vnni;
   i64 d, dv, pack_gqa, block_k;
 };
 
@@ -17,11 +17,11 @@ struct DecodeLayout {
   i64 q, output, scores, earlier;
 
   constexpr explicit DecodeLayout(const DecodeShape& s)
-      : q_stride(whole_parts(s.d) / (s.pairs ? 2 : 1)),
+      : q_stride(whole_parts(s.d) / (s.vnni ? 2 : 1)),
         output_stride(whole_parts(s.dv)),
         q(s.pack_gqa * q_stride * 4),
         output(s.pack_gqa * output_stride * 4),
-        scores(ForwardLayout::aligned(s.block_k * s.pack_gqa * 4)),
+        scores(CpuForwardLayout::aligned(s.block_k * s.pack_gqa * 4)),
         earlier(earlier_sums(most_lanes, output / 4) * 4) {}
 
   constexpr i64 total() const { return q + output + scores + earlier; }

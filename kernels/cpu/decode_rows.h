@@ -7,7 +7,7 @@
 namespace regard {
 
 /// The prefetch distance in rows. Rows go to the L2 cache, as L1 is too small.
-constexpr i64 rows_ahead = key::block_k;
+constexpr i64 rows_ahead = config::block_k;
 
 /// A row of n numbers in parts of `numbers` each. The last part ends where the row ends: it overlaps the
 /// part before it, and nothing past the row is read.
@@ -16,26 +16,26 @@ struct RowParts {
   static constexpr i64 count = ceil_divide(n, numbers);
   static constexpr i64 first(i64 part) { return larger<i64>(0, smaller(part * numbers, n - numbers)); }
   static constexpr i64 overlap(i64 part) { return part * numbers - first(part); }
-  static constexpr i64 bytes = numbers * bytes_of<key::dtype>;
+  static constexpr i64 bytes = numbers * bytes_of<config::dtype>;
 
-  static constexpr i64 row_bytes = n * bytes_of<key::dtype>;
+  static constexpr i64 row_bytes = n * bytes_of<config::dtype>;
 
   /// The address from which a part can be read. A row shorter than a part is copied to `copy` and padded
   /// with zeros.
   static REGARD_INLINE const u8* readable(const u8* row, i64 part, u8 (&copy)[bytes]) {
     if constexpr (n < numbers) {
       __builtin_memset(copy, 0, bytes);
-      __builtin_memcpy(copy, row, n * bytes_of<key::dtype>);
+      __builtin_memcpy(copy, row, n * bytes_of<config::dtype>);
       return copy;
     } else {
-      return row + first(part) * bytes_of<key::dtype>;
+      return row + first(part) * bytes_of<config::dtype>;
     }
   }
 };
 
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
-constexpr bool by_twos = key::dtype == DType::bf16;
+constexpr bool by_twos = config::dtype == DType::bf16;
 constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
 
 REGARD_INLINE void take_apart(Floats* to, Words twos) {
@@ -44,8 +44,8 @@ REGARD_INLINE void take_apart(Floats* to, Words twos) {
 }
 
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
-using DepthParts = RowParts<key::d, part_numbers>;
-constexpr int depth_vectors = by_twos && !pairs ? 2 : 1;
+using DepthParts = RowParts<config::d, part_numbers>;
+constexpr int depth_vectors = by_twos && !vnni ? 2 : 1;
 
 template <bool last>
 REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 part) {
@@ -55,12 +55,12 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
   if constexpr (by_twos)
     numbers = load<Floats>(from);
   else
-    numbers = load_floats<key::dtype>(from);
+    numbers = load_floats<config::dtype>(from);
   constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
   if constexpr (last && overlap > 0) {
-    const Ints places = by_twos ? 2 * lane_numbers() : lane_numbers();
-    const Ints low = places >= overlap;
-    const Ints keep = by_twos ? (low & 0xffff) | ((places + 1 >= overlap) << 16) : low;
+    const Ints positions = by_twos ? 2 * lane_numbers() : lane_numbers();
+    const Ints low = positions >= overlap;
+    const Ints keep = by_twos ? (low & 0xffff) | ((positions + 1 >= overlap) << 16) : low;
     numbers = bits_as<Floats>(bits_as<Ints>(numbers) & keep);
   }
   if constexpr (depth_vectors == 2)
@@ -70,8 +70,8 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
 }
 
 /// V: numbers are consecutive along the columns of the product. Pairs are of two keys.
-constexpr int ways = pairs ? 2 : 1;
-using ColumnParts = RowParts<key::dv, part_numbers>;
+constexpr int ways = vnni ? 2 : 1;
+using ColumnParts = RowParts<config::dv, part_numbers>;
 constexpr int column_vectors = by_twos ? 2 : 1;
 
 /// One part of a row or, with pairs, of this row and the next (0 unless `both` exist).
@@ -79,7 +79,7 @@ template <bool both>
 REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64 stride, i64 part) {
   u8 copy[ColumnParts::bytes];
   const u8* from = ColumnParts::readable(row, part, copy);
-  if constexpr (pairs) {
+  if constexpr (vnni) {
     const Numbers16 a = load<Numbers16>(from);
     Numbers16 b{};
     if constexpr (both) b = load<Numbers16>(ColumnParts::readable(row + stride, part, copy));
@@ -88,14 +88,14 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64
   } else if constexpr (by_twos) {
     take_apart(to, load<Words>(from));
   } else {
-    to[0] = load_floats<key::dtype>(from);
+    to[0] = load_floats<config::dtype>(from);
   }
 }
 
 /// The lower or upper half of the numbers of a part, from its two vectors.
 template <bool upper, int... lane>
 REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
-  if constexpr (pairs)
+  if constexpr (vnni)
     return __builtin_shufflevector(a, b,
                                    ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
   else

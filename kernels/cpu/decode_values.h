@@ -8,8 +8,11 @@
 
 namespace regard {
 
-constexpr DecodeLayout layout(
-    {.pairs = pairs, .d = key::d, .dv = key::dv, .pack_gqa = key::pack_gqa, .block_k = key::block_k});
+constexpr DecodeLayout layout({.vnni = vnni,
+                               .d = config::d,
+                               .dv = config::dv,
+                               .pack_gqa = config::pack_gqa,
+                               .block_k = config::block_k});
 
 template <i64 rows>
 struct DecodeValues {
@@ -44,9 +47,9 @@ struct DecodeValues {
   template <int parts, bool first_use>
   REGARD_OPTIMIZE void add_tile(i64 first, int row, i64 part) const {
     constexpr int vectors = parts * column_vectors;
-    Tile<tile_height, vectors> sums;
-    float* place = output + row * width + part * part_numbers;
-    sums.load_from(place, width);
+    RegisterTile<tile_height, vectors> sums;
+    float* address = output + row * width + part * part_numbers;
+    sums.load_from(address, width);
     if (rescale && first == 0) sums.scale_rows(rescale + row);
     const float* p_of_keys = p + first / ways * rows + row;
     const u8* v = values + first * stride;
@@ -56,11 +59,11 @@ struct DecodeValues {
       add_keys<true>(sums, p_of_keys, v, part);
     }
     if (end % ways != 0) add_keys<false>(sums, p_of_keys, v, part);
-    sums.store_to(place, width);
+    sums.store_to(address, width);
   }
 
   template <bool both, int vectors>
-  REGARD_INLINE void add_keys(Tile<tile_height, vectors>& sums, const float* p_of_keys, const u8* v,
+  REGARD_INLINE void add_keys(RegisterTile<tile_height, vectors>& sums, const float* p_of_keys, const u8* v,
                               i64 part) const {
     Floats columns[vectors / column_vectors][column_vectors];
     REGARD_UNROLL
@@ -78,7 +81,7 @@ struct DecodeValues {
   /// Prefetches the same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
-    const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<key::dtype>;
+    const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<config::dtype>;
     REGARD_UNROLL
     for (int way = 0; way < ways; ++way) {
       REGARD_UNROLL
@@ -92,7 +95,7 @@ struct DecodeValues {
   /// sums.
   i64 slice() const {
     const bool sliced = ColumnParts::count > tile_parts && stride == ColumnParts::row_bytes;
-    return sliced ? smaller<i64>(32, key::block_k) : key::block_k;
+    return sliced ? smaller<i64>(32, config::block_k) : config::block_k;
   }
 };
 

@@ -45,9 +45,9 @@ REGARD_INLINE SplitProduct multiply(SplitWords a, u32 b) {
 
 /// The random generator of a head; unused if the kernel has no dropout.
 REGARD_NOINLINE inline philox::Random random_of(const Head& head) {
-  if constexpr (!key::dropout) return {};
+  if constexpr (!config::dropout) return {};
   const Arguments& a = head.arguments;
-  return philox::Random(a.seed, a.offset, head.batch, head.head, philox::Multiply{});
+  return philox::Random(a.seed, a.offset, head.batch, head.head, philox::WideMultiply{});
 }
 
 /// Pairs of neighbouring columns in a group.
@@ -67,9 +67,9 @@ REGARD_OPTIMIZE inline void draw_bytes(u32* to, i64 stride, const philox::Random
     static_assert(philox::byte_of(2) == 0 && philox::byte_of(8) == 2 && philox::byte_of(16) == 4);
     REGARD_UNROLL
     for (int i = 0; i < 4; ++i) {
-      u32* const place = to + i * (column_pairs / 4) * stride;
-      store(place, words[i].together() << 16);
-      store(place + column_pairs / 8 * stride, words[i].together());
+      u32* const output = to + i * (column_pairs / 4) * stride;
+      store(output, words[i].together() << 16);
+      store(output + column_pairs / 8 * stride, words[i].together());
     }
   }
 }

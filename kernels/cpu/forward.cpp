@@ -1,9 +1,9 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
-// A block is up to key::block_q query rows of one (batch, head), or of heads that share K and V and have few
-// rows each (scores.h), against one part of the keys. It walks the keys in steps of key::block_k, packing V
-// of each step, and K too unless its layout can be used directly (forward_pack.h); each tile of 64 query
-// rows computes
+// A block is up to config::block_q query rows of one (batch, head), or of heads that share K and V and have
+// few rows each (scores.h), against one part of the keys. It walks the keys in steps of config::block_k,
+// packing V of each step, and K too unless its layout can be used directly (forward_pack.h); each tile of 64
+// query rows computes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O has the layout in which it is stored
@@ -24,23 +24,23 @@ namespace regard {
 namespace {
 
 constexpr TileRules rules = forward_rules(machine);
-static_assert(rules.block_q.takes(key::block_q) && rules.block_k.takes(key::block_k));
-static_assert(!amx || lanes * width <= key::block_k * tile,
+static_assert(rules.block_q.takes(config::block_q) && rules.block_k.takes(config::block_k));
+static_assert(!amx || lanes * width <= config::block_k * tile,
               "rows of O are transposed in the memory of scores");
-static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "P and a chunk of scores lie there");
+static_assert(!amx || depth(config::block_k) + chunk <= config::block_k, "P and a chunk of scores lie there");
 
 /// Whether memory is prefetched. The hardware prefetcher of a core with AMX finds what bf16 reads, and
 /// software prefetches slow it down (docs/cpu-kernels.md).
 constexpr bool prefetches = !amx || pieces == 2;
 
-constexpr i64 key_part = part_of_keys(key::block_k);
+constexpr i64 key_part = part_of_keys(config::block_k);
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the maximum of each row if `maximum` is not
 /// null.
 template <int vectors>
 REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
-  constexpr i64 key_stride = depth(key::d);
-  Tile<tile_rows, vectors> product;
+  constexpr i64 key_stride = depth(config::d);
+  RegisterTile<tile_rows, vectors> product;
   product.clear();
   product.add_product(keys, key_stride, 1, q, tile, key_stride);
   product.store_to(scores, tile);
@@ -71,9 +71,9 @@ void multiply_strips(float* scores, const float* keys, const float* q, Range row
 
 /// The learned sinks of the rows in the lanes [lane, lane + lanes).
 REGARD_INLINE Floats sinks_of(const CpuForwardArguments& a, const QueryTile& rows, i64 lane) {
-  Floats sinks = broadcast(sink_of(a, a, rows.places.head[0]));
-  if (a.sink && !rows.places.of_one_head())
-    for (i64 i = 0; i < lanes; ++i) sinks[i] = sink_of(a, a, rows.places.head[lane + i]);
+  Floats sinks = broadcast(sink_of(a, a, rows.lane_rows.head[0]));
+  if (a.sink && !rows.lane_rows.of_one_head())
+    for (i64 i = 0; i < lanes; ++i) sinks[i] = sink_of(a, a, rows.lane_rows.head[lane + i]);
   return sinks;
 }
 
@@ -84,35 +84,35 @@ REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, 
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const SoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
-                                       natural, sinks_of(a, rows, lane));
+    const CpuSoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
+                                          natural, sinks_of(a, rows, lane));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
   }
   for (i64 i = 0; i < rows.rows; ++i) {
-    const HeadRow row = rows.places.at(i);
+    const HeadRow row = rows.lane_rows.at(i);
     const float* output = rows.output + i * width;
     if constexpr (amx) {
       if (i % lanes == 0) transpose_tiles<width>(transposed, rows.output, output_tiles, i);
       output = transposed + i % lanes * width;
     }
     if (a.splits > 1) {
-      const i64 place = head.row_of_part(row, split);
-      store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), output,
-                                      inverse[i]);
-      a.partial_lse[place] = lse[i];
+      const i64 row_index = head.row_of_part(row, split);
+      store_row<DType::fp32, config::dv>(reinterpret_cast<u8*>(a.partial_o + row_index * config::dv), output,
+                                         inverse[i]);
+      a.partial_lse[row_index] = lse[i];
     } else {
-      store_row<key::out, key::dv>(head.o(row), output, inverse[i]);
+      store_row<config::out, config::dv>(head.o(row), output, inverse[i]);
       if (a.lse.data) *head.lse(row) = lse[i];
     }
   }
 }
 
 /// The rows and the part of the keys of a block, and the first head of these rows.
-struct Work {
+struct CpuForwardWork {
   i64 batch, head, first_row, end_row, split;
 
-  Work(const CpuForwardArguments& a, i64 block) {
+  CpuForwardWork(const CpuForwardArguments& a, i64 block) {
     const i64 row_blocks = ceil_divide(a.sq * a.pack_gqa, a.block_rows);
     const i64 groups = a.hq / a.pack_gqa;
     split = block % a.splits;
@@ -124,7 +124,7 @@ struct Work {
       part = behind % parts;
       rows = a.part_rows;
     }
-    if (key::mask != Mask::none && a.positional) {
+    if (config::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see the most keys: they run first, so that no thread is left with
       // one at the end.
       row_block = row_blocks - 1 - block / (a.b * groups);
@@ -164,9 +164,9 @@ struct Scratch {
   }
 };
 
-class Block {
+class CpuForwardBlock {
  public:
-  Block(const CpuForwardArguments& a, const Work& work, void* memory)
+  CpuForwardBlock(const CpuForwardArguments& a, const CpuForwardWork& work, void* memory)
       : a_(a),
         head_(head_of(a, work.batch, work.head)),
         random_(random_of(head_)),
@@ -190,21 +190,21 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    begin = begin / key::block_k * key::block_k;
-    if (in_parts(begin, end, key_part))
-      walk_in_parts(begin, end, next_block);
+    begin = begin / config::block_k * config::block_k;
+    if (is_long_sum(begin, end, key_part))
+      walk_long_sum(begin, end, next_block);
     else
       walk(begin, end, next_block);
     for (i64 t = 0; t < tile_count_; ++t) {
       store_tile(a_, head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
-      if (key::dropout && a_.dropout_mask.data)
-        write_dropout_mask(head_, random_, tiles_[t].places.row[0], tiles_[t].rows);
+      if (config::dropout && a_.dropout_mask.data)
+        write_dropout_mask(head_, random_, tiles_[t].lane_rows.row[0], tiles_[t].rows);
     }
   }
 
  private:
   /// More keys than can be summed in one chain.
-  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end, i64 next_block) {
+  REGARD_NOINLINE void walk_long_sum(i64 begin, i64 end, i64 next_block) {
     for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
     for_parts(begin, end, key_part, [&](i64 part_begin, i64 part_end) {
       walk(part_begin, part_end, next_block);
@@ -229,11 +229,11 @@ class Block {
   void walk(i64 begin, i64 end, i64 next_block) {
     const FlushToZero mode;
     [[maybe_unused]] bool near_end = false;
-    for (i64 key = begin; key < end; key += key::block_k) {
+    for (i64 key = begin; key < end; key += config::block_k) {
       if constexpr (prefetches) {
-        fetch_keys(head_, key + key::block_k, end);
+        fetch_keys(head_, key + config::block_k, end);
         // The last step may be too short to prefetch everything that the next block starts with.
-        if (!near_end && key + 2 * key::block_k >= end) {
+        if (!near_end && key + 2 * config::block_k >= end) {
           fetch_block(next_block);
           near_end = true;
         }
@@ -247,8 +247,8 @@ class Block {
     rows.started = false;
     rows.q = scratch_.q + tile_count_ * layout.q / 4;
     rows.output = scratch_.output + tile_count_ * layout.output / 4;
-    rows.places.find(head_, first_row, count);
-    rows.visible.find(a_, head_.sequence, [&](i64 lane) { return rows.places.row[lane]; });
+    rows.lane_rows.find(head_, first_row, count);
+    rows.visible.find(a_, head_.sequence, [&](i64 lane) { return rows.lane_rows.row[lane]; });
     rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(rows.row_max + lane, broadcast(-infinity));
@@ -258,63 +258,63 @@ class Block {
 
   /// Prefetches K and V of the step at `key`, up to `end`.
   REGARD_NOINLINE void fetch_keys(const Head& head, i64 key, i64 end) {
-    constexpr i64 bytes = bytes_of<key::dtype>;
-    const i64 count = smaller(key::block_k, end - key);
-    prefetcher_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-    prefetcher_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+    constexpr i64 bytes = bytes_of<config::dtype>;
+    const i64 count = smaller(config::block_k, end - key);
+    prefetcher_.add(head.k(key), a_.k.row * bytes, config::d * bytes, count);
+    prefetcher_.add(head.v(key), a_.v.row * bytes, config::dv * bytes, count);
   }
   /// Prefetches Q from a row on, up to the end of its head.
   REGARD_NOINLINE void fetch_queries(const Head& head, HeadRow first) {
-    constexpr i64 bytes = bytes_of<key::dtype>;
-    prefetcher_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
+    constexpr i64 bytes = bytes_of<config::dtype>;
+    prefetcher_.add_first(head.q(first), a_.q.row * bytes, config::d * bytes,
                           smaller(tile, head.sequence.sq - first.row));
   }
 
   /// Prefetches O of a tile, up to the end of its head.
   REGARD_NOINLINE void fetch_output(const QueryTile& rows) {
-    constexpr i64 bytes = bytes_of<key::out>;
-    const HeadRow first = rows.places.at(0);
-    prefetcher_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
+    constexpr i64 bytes = bytes_of<config::out>;
+    const HeadRow first = rows.lane_rows.at(0);
+    prefetcher_.add_first(head_.o(first), a_.o.row * bytes, config::dv * bytes,
                           smaller(rows.rows, head_.sequence.sq - first.row));
   }
 
   /// Prefetches what another block, if there is one, starts with.
   REGARD_NOINLINE void fetch_block(i64 block) {
-    const Work work(a_, block);
+    const CpuForwardWork work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
     if (work.first_row >= head.sequence.sq * a_.pack_gqa) return;
     const HeadRow first = row_by_number(head, work.first_row);  // other heads' windows may begin earlier
     i64 begin = visible_keys(a_, head.sequence, first.row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
-    fetch_keys(head, begin / key::block_k * key::block_k, head.sequence.sk);
+    fetch_keys(head, begin / config::block_k * config::block_k, head.sequence.sk);
     fetch_queries(head, first);
   }
 
   /// Packs Q of a tile as an operand.
   REGARD_NOINLINE void pack_queries(QueryTile& rows) {
-    constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
+    constexpr i64 panel = amx ? 16 : tile, bytes = config::d * bytes_of<config::dtype>;
     rows.packed = true;
-    if (pieces == 1 && rows.places.of_one_head())
-      return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
-                                                         rows.rows);
+    if (pieces == 1 && rows.lane_rows.of_one_head())
+      return pack_transposed_panels<config::d, tile, panel>(rows.q, head_.q(rows.lane_rows.at(0)), a_.q.row,
+                                                            rows.rows);
     // Rows of several heads are gathered first, and so are numbers in two pieces.
-    constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
-    static_assert(pieces * lanes * apart * bytes_of<key::dtype> <= layout.scores);
+    constexpr i64 apart = pieces == 1 ? config::d : 2 * depth(config::d);
+    static_assert(pieces * lanes * apart * bytes_of<config::dtype> <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
-    u8* const low = together + lanes * apart * bytes_of<key::dtype>;
+    u8* const low = together + lanes * apart * bytes_of<config::dtype>;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       const i64 count = larger<i64>(0, smaller<i64>(lanes, rows.rows - lane));
       for (i64 i = 0; i < count; ++i) {
-        const i64 at = i * apart * bytes_of<key::dtype>;
-        const u8* const q = head_.q(rows.places.at(lane + i));
+        const i64 at = i * apart * bytes_of<config::dtype>;
+        const u8* const q = head_.q(rows.lane_rows.at(lane + i));
         if constexpr (pieces == 2)
-          split_rows<key::d, apart>(reinterpret_cast<u16*>(together + at), reinterpret_cast<u16*>(low + at),
-                                    q, 0, 1);
+          split_rows<config::d, apart>(reinterpret_cast<u16*>(together + at),
+                                       reinterpret_cast<u16*>(low + at), q, 0, 1);
         else
           __builtin_memcpy(together + at, q, bytes);
       }
-      float* const to = rows.q + lane / panel * panel * depth(key::d) + lane % panel;
+      float* const to = rows.q + lane / panel * panel * depth(config::d) + lane % panel;
       pack_transposed_lanes<apart, panel>(to, together, apart, count);
       if constexpr (pieces == 2) pack_transposed_lanes<apart, panel>(to + low_queries, low, apart, count);
     }
@@ -322,7 +322,7 @@ class Block {
 
   /// The keys [first_key, first_key + block_k), up to `end`.
   void step(i64 first_key, i64 end) {
-    end = smaller(end, first_key + key::block_k);
+    end = smaller(end, first_key + config::block_k);
     Range needed{0, 0};
     for (i64 t = 0; t < tile_count_; ++t) needed.join(keys_of(tiles_[t], first_key, end));
     bool packed = false;
@@ -330,22 +330,22 @@ class Block {
       QueryTile& rows = tiles_[t];
       const Range keys = keys_of(rows, first_key, end);
       if (keys.empty()) continue;
-      ScoreTile part;
+      ForwardScoreTile part;
       part.scores = scratch_.scores;
-      part.places = &rows.places;
+      part.lane_rows = &rows.lane_rows;
       part.first_key = first_key;
       part.begin = keys.begin;
       part.end = keys.end;
-      if constexpr (key::bits) {
+      if constexpr (config::bits) {
         if (!load_bits(head_, part)) continue;
       }
       if (!packed) operands_ = operands(first_key, needed);
       packed = true;
       if (!rows.packed) {
         pack_queries(rows);
-        if (prefetches && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
+        if (prefetches && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].lane_rows.at(0));
       }
-      if (prefetches && part.first_key + key::block_k >= rows.visible.common.any.end && a_.splits <= 1)
+      if (prefetches && part.first_key + config::block_k >= rows.visible.common.any.end && a_.splits <= 1)
         fetch_output(rows);
       add(rows, part);
     }
@@ -362,13 +362,13 @@ class Block {
     const PackedStep& packed = scratch_.step;
     pack_step(packed, head_, first_key, needed, scratch_.scores);
     if (keys_in_place(head_, first_key))
-      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<key::dtype> / 4,
+      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<config::dtype> / 4,
               packed.values};
-    return {packed.keys, depth(key::d), packed.values};
+    return {packed.keys, depth(config::d), packed.values};
   }
 
   /// One tile of rows against the keys of one step.
-  void add(QueryTile& rows, ScoreTile& part) {
+  void add(QueryTile& rows, ForwardScoreTile& part) {
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if constexpr (amx) return add_in_chunks(rows, part);
     const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
@@ -388,7 +388,7 @@ class Block {
 
   /// S^T, the maximum of each row, and at the same time scratch_.p. False: there are no weights, because
   /// scores rose too far above row_max, which for a tile's first step is the maximum over its first block.
-  REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ScoreTile& part,
+  REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ForwardScoreTile& part,
                                               const StepKeyRanges& ranges, float* maximum) {
     PBesideProducts p(rows, scale_log2());
     const auto p_at = [&](i64 key) { return scratch_.p + filled_depth(key) * tile; };
@@ -396,7 +396,7 @@ class Block {
     for (; key < part.end && ranges.all_strips(key, key + key_step); key += key_step) {
       if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
-      const float* keys = operands_.keys + key * depth(key::d);
+      const float* keys = operands_.keys + key * depth(config::d);
       float* scores = part.scores + key * tile;
       if (key == part.begin)
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
@@ -412,21 +412,21 @@ class Block {
   }
 
   /// S^T of the keys that the rows see, and the maximum of each row.
-  void compute_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+  void compute_scores(const QueryTile& rows, const ForwardScoreTile& part, const StepKeyRanges& ranges,
                       float* maximum) {
     for (i64 key = part.begin; key < part.end; key += key_step)
       multiply_visible(rows, part, ranges, key, maximum);
   }
 
   /// S^T and the maximum for key_step keys. Returns the strips that see some of them.
-  Range multiply_visible(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges, i64 key,
-                         float* maximum) {
+  Range multiply_visible(const QueryTile& rows, const ForwardScoreTile& part, const StepKeyRanges& ranges,
+                         i64 key, float* maximum) {
     const i64 end = key + key_step;
     const Range seeing = ranges.strips_of(key, end);
     if (seeing.empty()) return seeing;
     if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
-    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, seeing,
+    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(config::d), rows.q, seeing,
                     modified ? nullptr : maximum);
     if (modified) modify(rows, part, key, end, seeing, maximum);
     return seeing;
@@ -436,13 +436,13 @@ class Block {
   float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   /// Whether the scores of the keys [begin, end) are more than the plain product.
-  bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
-    return key::bits || changes_scores || scale_.before != 1.0f || masks(rows, part, begin, end);
+  bool modifies(const QueryTile& rows, const ForwardScoreTile& part, i64 begin, i64 end) const {
+    return config::bits || changes_scores || scale_.before != 1.0f || masks(rows, part, begin, end);
   }
-  static bool masks(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) {
+  static bool masks(const QueryTile& rows, const ForwardScoreTile& part, i64 begin, i64 end) {
     return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
   }
-  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, Range seeing,
+  void modify(const QueryTile& rows, const ForwardScoreTile& part, i64 begin, i64 end, Range seeing,
               float* maximum) const {
     modify_scores(head_, part, rows.visible, scale_.before, masks(rows, part, begin, end), begin, end,
                   seeing.begin * strip, seeing.end * strip, maximum);
@@ -450,7 +450,7 @@ class Block {
 
   /// The scores of a chunk stay in the L1 cache. Their weights are kept until those of the whole step are
   /// there, or until O has to be rescaled.
-  void add_in_chunks(QueryTile& rows, ScoreTile& part) {
+  void add_in_chunks(QueryTile& rows, ForwardScoreTile& part) {
     float* const p = scratch_.scores;
     const i64 end = part.end;
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
@@ -459,10 +459,10 @@ class Block {
       // Each chunk of a tile also prefetches its share of the next step's K and V, and of the next tile's Q
       // or O.
       if constexpr (prefetches) {
-        constexpr i64 chunks = key::block_k / chunk;
-        prefetcher_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
+        constexpr i64 chunks = config::block_k / chunk;
+        prefetcher_.fetch(ceil_divide(2 * config::block_k + tile, tile_count_ * chunks));
       }
-      part.scores = p + (depth(key::block_k) - part.begin) * tile;  // after P
+      part.scores = p + (depth(config::block_k) - part.begin) * tile;  // after P
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
       const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
@@ -479,7 +479,7 @@ class Block {
   }
 
   /// Scores as the softmax takes them, and the maximum of each row.
-  void finish_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+  void finish_scores(const QueryTile& rows, const ForwardScoreTile& part, const StepKeyRanges& ranges,
                      float* maximum) const {
     if (!modifies(rows, part, part.begin, part.end))
       return find_maximum(part.scores, part.begin, part.end, maximum);
@@ -493,13 +493,13 @@ class Block {
 
   /// O of all rows starts with the first keys of any of them: that of the other rows becomes 0.
   void add_waiting(QueryTile& rows, Range (&waiting)[row_groups]) const {
-    bool any = false, alike = true;
+    bool any = false, all_equal = true;
     for (const Range& keys : waiting) {
       any |= !keys.empty();
-      alike &= keys.begin == waiting[0].begin && keys.end == waiting[0].end;
+      all_equal &= keys.begin == waiting[0].begin && keys.end == waiting[0].end;
     }
     if (!any) return;
-    const i64 count = alike ? tile : group_rows;
+    const i64 count = all_equal ? tile : group_rows;
     for (i64 row = 0; row < tile; row += count) {
       const Range keys = waiting[row / group_rows];
       if (!rows.started || !keys.empty())
@@ -513,10 +513,10 @@ class Block {
   Head head_;
   philox::Random random_;
   i64 split_;
-  Scale scale_;
+  CpuScoreScale scale_;
   Scratch scratch_;
   StepOperands operands_{};
-  QueryTile tiles_[key::block_q / tile];
+  QueryTile tiles_[config::block_q / tile];
   i64 tile_count_ = 0;
   Prefetcher prefetcher_;
 };
@@ -527,6 +527,6 @@ class Block {
 REGARD_KERNEL(REGARD_SYMBOL) {
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const auto& a = static_cast<const regard::CpuForwardArguments&>(*arguments);
-  const regard::Work work(a, block);
-  regard::Block(a, work, scratch).run(block + a.side_by_side);
+  const regard::CpuForwardWork work(a, block);
+  regard::CpuForwardBlock(a, work, scratch).run(block + a.side_by_side);
 }

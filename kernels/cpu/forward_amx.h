@@ -17,10 +17,10 @@ constexpr i64 chunk = 64;
 /// S^T of the keys that each group of rows sees; rows of K are `key_row` elements apart.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
                                const StepKeyRanges& ranges) {
-  constexpr i64 steps = depth(key::d);
-  const TileProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
-                            scores,   rows_apart(tile),    steps, false,
-                            low_keys, low_queries};
+  constexpr i64 steps = depth(config::d);
+  const AmxProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
+                           scores,   rows_apart(tile),    steps, false,
+                           low_keys, low_queries};
   for (i64 group = 0; group < row_groups; ++group) {
     const Range keys = ranges.keys_of_group(group);
     for (i64 key = keys.begin; key < keys.end; key += key_step)
@@ -61,7 +61,7 @@ inline void rescale_output(float* output, const float* rescale) {
 /// pack_transposed_rows produces it, and `p` is P^T as softmax produces it.
 inline void add_values_amx(float* output, const float* values, const float* p, i64 row, i64 count, Range keys,
                            bool add) {
-  constexpr i64 steps = depth(key::block_k);
+  constexpr i64 steps = depth(config::block_k);
   constexpr TileStrides p_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
   multiply_by_columns<width>({values + first, tiles_by_rows(steps), p + p_tiles.at(0, row) + first, p_tiles,

@@ -16,14 +16,14 @@ struct ForwardShape {
 };
 
 /// Offsets in bytes; every part starts at a multiple of 64.
-struct ForwardLayout {
+struct CpuForwardLayout {
   static constexpr i64 tile = 64;  // query rows that are computed together
 
   i64 q, output, keys, values, scores, p, bias;  // of one part
   i64 tiles;
 
   /// If P is in pieces, the low ones are stored in `p`.
-  constexpr explicit ForwardLayout(const ForwardShape& s)
+  constexpr explicit CpuForwardLayout(const ForwardShape& s)
       : q(s.pieces * s.depth * tile * 4),
         output(padded(s.dv) * tile * 4),
         keys(s.pieces * aligned(s.depth * s.block_k * 4)),
@@ -43,7 +43,7 @@ struct ForwardLayout {
   /// else.
   constexpr i64 earlier() const { return earlier_sums(tile, output / 4) * 4; }
   constexpr i64 total_of(i64 sk, i64 block_k) const {
-    return total() + (in_parts(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);
+    return total() + (is_long_sum(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);
   }
 };
 

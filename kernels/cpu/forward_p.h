@@ -13,7 +13,7 @@ namespace regard {
 struct QueryTile {
   alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];      // of 2^((score - row_max) * scale_log2)
-  LaneRows<tile> places;
+  LaneRows<tile> lane_rows;
   TileKeyRanges<tile> visible;
   float* q;       // packed: [depth(d)][tile]; for the tile unit in panels of 16 rows
   float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
@@ -24,7 +24,7 @@ struct QueryTile {
 
 /// Raises the maximum of each row to include the scores of a product.
 template <int vectors>
-REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
+REGARD_INLINE void raise_maximum(float* maximum, const RegisterTile<tile_rows, vectors>& product) {
   REGARD_UNROLL
   for (int v = 0; v < vectors; ++v) {
     Floats largest = load<Floats>(maximum + v * lanes);
@@ -46,14 +46,14 @@ REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float scale_log
 /// Subtracts before scaling: the difference is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
 REGARD_INLINE Floats p_of(Floats score, Floats row_max, float scale_log2) {
-  constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
+  constexpr Precision precision = config::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
   return exp2<precision>((score - row_max) * scale_log2);
 }
 
 /// Stores the weights of neighbouring keys, for a vector of rows, as operands.
 REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
-  if constexpr (pairs) {
-    store_pairs<low_p>(to, low, high);
+  if constexpr (vnni) {
+    store_vnni<low_p>(to, low, high);
   } else {
     store(to, low);
     store(to + tile, high);
@@ -65,7 +65,7 @@ REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
 /// one vector each.
 REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
   static_assert(!amx || lanes == 16);
-  return p + (amx ? lane * depth(key::block_k) : lane);
+  return p + (amx ? lane * depth(config::block_k) : lane);
 }
 constexpr i64 p_row = amx ? lanes : tile;
 
@@ -73,7 +73,7 @@ constexpr i64 p_row = amx ? lanes : tile;
 /// `scale_log2` converts scores to base-2 logarithms. `rescale` gets the factor for the sums of each row so
 /// far; returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
-                             const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
+                             const ForwardScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
                              float scale_log2, float* p, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
@@ -89,7 +89,7 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
     changed |= moves;
     Floats sum{};  // a separate sum (long_sum.h)
 
-    DropoutLanes dropout(a, random, rows.places.row[lane]);
+    DropoutLanes dropout(a, random, rows.lane_rows.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats of_key =
           p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, scale_log2);
@@ -99,7 +99,7 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
     float* const to = p_of_lanes(p, lane);
     for (i64 key = keys.begin; key < keys.end; key += 2) {
       Floats low = weight(key), high = weight(key + 1);
-      if constexpr (key::dropout) {
+      if constexpr (config::dropout) {
         const KeptPair kept = dropout.kept(static_cast<u64>(part.first_key + key));
         low = select(kept.first, low, Floats{});
         high = select(kept.second, high, Floats{});
@@ -121,7 +121,7 @@ constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 /// other; nor with ALiBi, under which scores keep rising; nor with few registers, as none are left; nor if a
 /// product has no more steps than slices, as it would end before they are made.
 constexpr bool makes_p_beside_products =
-    machine.many_registers() && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
+    machine.many_registers() && !amx && !config::dropout && !alibi && depth(config::d) > p_slices;
 
 /// Computes the weights of each block of key_step keys while the next block is multiplied: most of an
 /// exponential runs on units that a product leaves idle. row_max has to be known before the scores are.
@@ -141,9 +141,9 @@ class PBesideProducts {
   /// these.
   REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
                                      float* p) {
-    constexpr i64 height = depth(key::d), slice = height / p_slices;
+    constexpr i64 height = depth(config::d), slice = height / p_slices;
     const float* const before = scores - tile_rows * tile;
-    Tile<tile_rows, tile_vectors> product;
+    RegisterTile<tile_rows, tile_vectors> product;
     product.clear();
     for (i64 i = 0; i < p_slices; ++i) {
       make_slice(before, p, i);

@@ -10,17 +10,17 @@
 
 namespace regard {
 
-constexpr ForwardLayout layout({.depth = depth(key::d),
-                                .key_depth = depth(key::block_k),
-                                .pieces = pieces,
-                                .dv = key::dv,
-                                .block_q = key::block_q,
-                                .block_k = key::block_k,
-                                .bias = elementwise_bias});
+constexpr CpuForwardLayout layout({.depth = depth(config::d),
+                                   .key_depth = depth(config::block_k),
+                                   .pieces = pieces,
+                                   .dv = config::dv,
+                                   .block_q = config::block_q,
+                                   .block_k = config::block_k,
+                                   .bias = elementwise_bias});
 
 /// The distance from an operand's high pieces to its low ones.
-constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
-              low_values = depth(key::block_k) * width, low_p = layout.scores / 4;
+constexpr i64 low_queries = depth(config::d) * tile, low_keys = depth(config::d) * config::block_k,
+              low_values = depth(config::block_k) * width, low_p = layout.scores / 4;
 
 static_assert(pieces == 1 || 2 * transposed_rows * width * 2 <= layout.scores, "pieces of V are made there");
 
@@ -39,14 +39,14 @@ struct StepOperands {
 /// past the last row. Vectors need contiguous rows of operand elements; the tile unit needs rows of whole
 /// cache lines close to each other, as distant ones would evict each other.
 REGARD_NOINLINE inline bool keys_in_place(const Head& head, i64 first_key) {
-  constexpr i64 bytes = bytes_of<key::dtype>, line = 64, farthest = 2048;
+  constexpr i64 bytes = bytes_of<config::dtype>, line = 64, farthest = 2048;
   const i64 row_bytes = head.arguments.k.row * bytes, rest = head.sequence.sk - first_key;
   const u64 address = reinterpret_cast<u64>(head.k(first_key));
-  if (pieces > 1 || (rest < key::block_k && rest % key_step != 0)) return false;
+  if (pieces > 1 || (rest < config::block_k && rest % key_step != 0)) return false;
   if constexpr (amx)
-    return key::d * bytes % line == 0 && row_bytes % line == 0 && row_bytes <= farthest &&
+    return config::d * bytes % line == 0 && row_bytes % line == 0 && row_bytes <= farthest &&
            address % line == 0;
-  return depth(key::d) * 4 == key::d * bytes && row_bytes == key::d * bytes && address % 4 == 0;
+  return depth(config::d) * 4 == config::d * bytes && row_bytes == config::d * bytes && address % 4 == 0;
 }
 
 /// Packs the keys `range` of the step at `first_key`, as far as they exist; the rows past them become 0.
@@ -54,22 +54,22 @@ REGARD_NOINLINE inline bool keys_in_place(const Head& head, i64 first_key) {
 REGARD_NOINLINE inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range,
                                       [[maybe_unused]] float* memory) {
   const Arguments& a = head.arguments;
-  const i64 exist = smaller(key::block_k, head.sequence.sk - first_key);
+  const i64 exist = smaller(config::block_k, head.sequence.sk - first_key);
   const i64 first = first_key + range.begin, count = smaller(exist, range.end) - range.begin;
   const i64 capacity = range.end - range.begin;
   if constexpr (pieces == 2) {
-    pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), low_keys, head.k(first), a.k.row, count,
-                            capacity);
-    return pack_transposed_row_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key),
-                                                             a.v.row, exist, reinterpret_cast<u16*>(memory));
+    pack_row_pieces<config::d>(to.keys + range.begin * depth(config::d), low_keys, head.k(first), a.k.row,
+                               count, capacity);
+    return pack_transposed_row_pieces<config::dv, config::block_k>(
+        to.values, low_values, head.v(first_key), a.v.row, exist, reinterpret_cast<u16*>(memory));
   }
   if (!keys_in_place(head, first_key))
-    pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
+    pack_rows<config::d>(to.keys + range.begin * depth(config::d), head.k(first), a.k.row, count, capacity);
   if constexpr (amx)
-    pack_transposed_rows<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
+    pack_transposed_rows<config::dv, config::block_k>(to.values, head.v(first_key), a.v.row, exist);
   else
-    pack_columns<key::dv, width>(to.values + depth(range.begin) * width, head.v(first), a.v.row, count,
-                                 capacity);
+    pack_columns<config::dv, width>(to.values + depth(range.begin) * width, head.v(first), a.v.row, count,
+                                    capacity);
 }
 
 }  // namespace regard

@@ -7,7 +7,7 @@ namespace regard {
 
 struct CpuForwardSchedule : SplitKeys {
   i64 pack_gqa = 1;      // query heads of one K/V head whose rows share blocks
-  i64 block_rows = 0;    // query rows per block, whole tiles, at most key::block_q
+  i64 block_rows = 0;    // query rows per block, whole tiles, at most config::block_q
   i64 whole_blocks = 0;  // blocks of rows of all heads; later ones are cut into parts
   i64 part_rows = 0;     // query rows of such a part, whole tiles; block_rows: none is cut
   i64 side_by_side = 1;  // blocks that run at once

@@ -37,7 +37,7 @@ inline float lse_of(const QueryRows& rows, i64 i) {
 }
 
 /// One tile of query rows against one step of keys: from Q, K, V and dO to weights and gradients of scores.
-struct Tile {
+struct GenericTile {
   const Arguments& a;
   i64 width_q, width_v;             // columns of a row of Q and K, and of O and V
   float *q, *grad_o;                // [row][column]
@@ -49,7 +49,7 @@ struct Tile {
   float *earlier_kv, *earlier;      // for long sums (long_sum.h)
   float lse[tile_rows], delta[tile_rows];
 
-  Tile(const Arguments& arguments, float* scratch)
+  GenericTile(const Arguments& arguments, float* scratch)
       : a(arguments), width_q(GenericLayout::padded(a.d)), width_v(GenericLayout::padded(a.dv)) {
     const GenericLayout layout(a.d, a.dv);
     const auto take = [&scratch](i64 count) {
@@ -124,7 +124,7 @@ struct Tile {
   }
 };
 
-inline void make_grad_q(const Arguments& a, const QueryRows& rows, Tile& tile) {
+inline void make_grad_q(const Arguments& a, const QueryRows& rows, GenericTile& tile) {
   if (rows.count <= 0) return;
   tile.load_rows(rows);
   clear(tile.sums_k, tile_rows * tile.width_q);
@@ -144,7 +144,7 @@ inline void make_grad_q(const Arguments& a, const QueryRows& rows, Tile& tile) {
               tile.sums_k + i * tile.width_q, a.scale, a.dtype, a.d);
 }
 
-inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_key, Tile& tile) {
+inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_key, GenericTile& tile) {
   const Sequence sequence = sequence_of(a, batch);
   if (first_key >= sequence.sk) return;
   tile.load_keys(sequence, kv_head, first_key);
@@ -176,10 +176,10 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
 }
 
 /// The heads that share one matrix of the bias.
-struct Shared {
+struct BiasHeads {
   Range batches, heads;
 
-  Shared(const Arguments& a, i64 matrix) {
+  BiasHeads(const Arguments& a, i64 matrix) {
     const i64 of_batch = a.grad_bias.head == 0 ? 1 : a.hq;
     const i64 batch = matrix / of_batch, head = matrix % of_batch;
     batches = a.grad_bias.batch == 0 ? Range{0, a.b} : Range{batch, batch + 1};
@@ -190,8 +190,8 @@ struct Shared {
   }
 };
 
-inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_row, i64 first_key,
-                           Tile& tile) {
+inline void make_grad_bias(const Arguments& a, const BiasHeads& shared, i64 first_row, i64 first_key,
+                           GenericTile& tile) {
   float* const sums = tile.sums;
   clear(sums, tile_rows * tile_keys);
   LongSums long_sums(sums, tile.earlier, tile_rows * tile_keys);
@@ -201,7 +201,7 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
       if (rows.count <= 0 || !rows.sees_any(first_key)) continue;
       tile.load_rows(rows);
       tile.load_keys(rows.sequence, rows.kv_head, first_key);
-      tile.compute(rows, first_key, Tile::Of::bias);
+      tile.compute(rows, first_key, GenericTile::Of::bias);
       for (i64 at = 0; at < rows.count * tile_keys; at += lanes)
         store(sums + at, load<Floats>(sums + at) + load<Floats>(tile.grads + at));
       long_sums.added();
@@ -240,9 +240,9 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const FlushToZero mode;
   const i64 row_tiles = ceil_divide(a.sq, generic::tile_rows),
             key_tiles = ceil_divide(a.sk, generic::tile_keys);
-  const auto grid = GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::Shared::matrices(a),
+  const auto grid = GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::BiasHeads::matrices(a),
                                                  a.grad_sink != nullptr);
-  generic::Tile tile(a, static_cast<float*>(scratch));
+  generic::GenericTile tile(a, static_cast<float*>(scratch));
 
   if (block < grid.grad_q) return generic::make_grad_q(a, generic::QueryRows::of_block(a, block), tile);
   block -= grid.grad_q;
@@ -253,7 +253,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   block -= grid.grad_kv;
   if (block < grid.grad_bias) {
     const i64 tiles = row_tiles * key_tiles;
-    return generic::make_grad_bias(a, generic::Shared(a, block / tiles),
+    return generic::make_grad_bias(a, generic::BiasHeads(a, block / tiles),
                                    block % tiles / key_tiles * generic::tile_rows,
                                    block % key_tiles * generic::tile_keys, tile);
   }

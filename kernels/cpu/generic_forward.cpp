@@ -41,8 +41,8 @@ class Forward {
     start();
     const Range seen = rows_.visible.common.any;
     const i64 begin = seen.begin / tile_keys * tile_keys, end = seen.end;
-    if (in_parts(begin, end, key_part))
-      walk_in_parts(begin, end);
+    if (is_long_sum(begin, end, key_part))
+      walk_long_sum(begin, end);
     else
       walk(begin, end);
     finish();
@@ -51,7 +51,7 @@ class Forward {
 
  private:
   /// More keys than can be summed in one chain.
-  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
+  REGARD_NOINLINE void walk_long_sum(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, tile_rows, layout_.grad_o};
     earlier.clear(sums);

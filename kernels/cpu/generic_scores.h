@@ -47,7 +47,7 @@ struct QueryRows {
         first(first_row),
         count(smaller(tile_rows, sequence.sq - first_row)) {
     if (count > 0) visible.find(a, sequence, first, count);
-    if (drops(a)) random = philox::Random(a.seed, a.offset, batch, head, philox::Multiply{});
+    if (drops(a)) random = philox::Random(a.seed, a.offset, batch, head, philox::WideMultiply{});
   }
   /// The tile with this number, tiles of a head together.
   static QueryRows of_block(const Arguments& a, i64 block) {
@@ -144,7 +144,7 @@ inline void draw_dropout(const QueryRows& rows, i64 i, i64 first_key, float* kee
   const Arguments& a = rows.a;
   for (int call = 0; call < philox::calls_per_group; ++call) {
     u32 words[4];
-    rows.random.draw(words, static_cast<u32>(rows.first + i), first_key + 2 * call, philox::Multiply{});
+    rows.random.draw(words, static_cast<u32>(rows.first + i), first_key + 2 * call, philox::WideMultiply{});
     for (i64 group = 0; group < 16; ++group) {
       const i64 column = group / 2 * 8 + 2 * call + group % 2;
       const int byte = philox::byte_of(column);

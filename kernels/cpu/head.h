@@ -15,17 +15,17 @@ REGARD_NOINLINE inline Head head_of(const Arguments& a, i64 batch, i64 head) {
 }
 
 /// ALiBi adds to scores, with one slope per head.
-constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
+constexpr bool alibi = config::bias == Bias::alibi || config::bias == Bias::alibi_batch;
 /// A bias tensor adds to scores, with one number per pair of a query and a key.
-constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
+constexpr bool elementwise_bias = config::bias != Bias::none && !alibi;
 
 /// Calls function<dtype>() with the type of an elementwise bias: that of Q, or fp32.
 template <class Function>
 REGARD_INLINE void with_bias_type(const Arguments& a, const Function& function) {
-  if (key::dtype == DType::fp32 || a.bias_dtype == static_cast<i32>(DType::fp32))
+  if (config::dtype == DType::fp32 || a.bias_dtype == static_cast<i32>(DType::fp32))
     function.template operator()<DType::fp32>();
   else
-    function.template operator()<key::dtype>();
+    function.template operator()<config::dtype>();
 }
 
 /// row[0, n) * factor as numbers of `dtype`.

@@ -71,7 +71,7 @@ struct TileKeyRanges {
   /// Which of the lanes [lane, lane + lanes) see the key given for them in `keys`.
   REGARD_INLINE Ints visible(int lane, Ints keys) const {
     Ints result = (keys >= load<Ints>(window_begin + lane)) & (keys < load<Ints>(window_end + lane));
-    if constexpr (key::mask != Mask::none)
+    if constexpr (config::mask != Mask::none)
       result |= (keys >= load<Ints>(sinks_begin + lane)) & (keys < load<Ints>(sinks_end + lane));
     return result;
   }

@@ -21,7 +21,7 @@ constexpr i64 part_of_grad_q(i64 block_k) {
 }
 
 /// Whether the keys [begin, end) are in several parts.
-constexpr bool in_parts(i64 begin, i64 end, i64 part) {
+constexpr bool is_long_sum(i64 begin, i64 end, i64 part) {
   return begin < end && begin / part != (end - 1) / part;
 }
 

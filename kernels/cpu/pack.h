@@ -10,17 +10,17 @@ namespace regard {
 
 /// Operand element k of a row of `n` numbers.
 REGARD_INLINE u32 operand(const void* row, i64 n, i64 k) {
-  if constexpr (pairs) {
+  if constexpr (vnni) {
     const u16* numbers = static_cast<const u16*>(row) + 2 * k;
     return 2 * k + 1 < n ? numbers[0] | (static_cast<u32>(numbers[1]) << 16) : numbers[0];
   } else {
-    return bits_as<u32>(load_scalar<key::dtype>(row, k));
+    return bits_as<u32>(load_scalar<config::dtype>(row, k));
   }
 }
 
 /// The address of row `row` of a matrix whose rows are `stride` elements apart.
 REGARD_INLINE const u8* row_address(const u8* matrix, i64 stride, i64 row) {
-  return matrix + row * stride * bytes_of<key::dtype>;
+  return matrix + row * stride * bytes_of<config::dtype>;
 }
 
 /// to[row][depth(n)]: an A operand, rows in memory order. Rows past `rows` up to `capacity` become 0.
@@ -29,7 +29,7 @@ void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 width = depth(n);
   for (i64 row = 0; row < rows; ++row, to += width) {
     const u8* numbers = row_address(from, stride, row);
-    if constexpr (pairs) {
+    if constexpr (vnni) {
       constexpr i64 filled = filled_depth(n);
       __builtin_memcpy(to, numbers, n / 2 * 4);
       if constexpr (n % 2 != 0) to[filled - 1] = bits_as<float>(operand(numbers, n, filled - 1));
@@ -37,8 +37,8 @@ void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
     } else {
       constexpr i64 whole = n / lanes * lanes;
       for (i64 k = 0; k < whole; k += lanes)
-        store(to + k, load_floats<key::dtype>(numbers + k * bytes_of<key::dtype>));
-      for (i64 k = whole; k < n; ++k) to[k] = load_scalar<key::dtype>(numbers, k);
+        store(to + k, load_floats<config::dtype>(numbers + k * bytes_of<config::dtype>));
+      for (i64 k = whole; k < n; ++k) to[k] = load_scalar<config::dtype>(numbers, k);
     }
   }
   __builtin_memset(to, 0, (capacity - rows) * width * 4);
@@ -46,10 +46,10 @@ void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
 
 /// `lanes` operand elements of a row, from element k on.
 REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
-  if constexpr (pairs)
+  if constexpr (vnni)
     return load<Floats>(row + k * 4);
   else
-    return load_floats<key::dtype>(row + k * bytes_of<key::dtype>);
+    return load_floats<config::dtype>(row + k * bytes_of<config::dtype>);
 }
 
 /// `lanes` columns of to[depth(n)][columns], a B operand whose columns are the rows in memory; the n numbers
@@ -57,7 +57,7 @@ REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
 template <i64 n, i64 columns>
 REGARD_OPTIMIZE void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64 count) {
   constexpr i64 height = depth(n);
-  constexpr i64 whole = (pairs ? n / 2 : n) / lanes * lanes;
+  constexpr i64 whole = (vnni ? n / 2 : n) / lanes * lanes;
   for (i64 k = 0; k < whole; k += lanes) {
     Floats square[lanes];
     if (count == lanes) {
@@ -103,14 +103,14 @@ void pack_transposed_panels(float* to, const u8* from, i64 stride, i64 rows) {
 template <i64 n, i64 width>
 void pack_columns(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 whole = n / lanes * lanes;
-  constexpr i64 step = pairs ? 2 : 1;
+  constexpr i64 step = vnni ? 2 : 1;
   for (i64 row = 0; row < capacity; row += step, to += width) {
     if (row >= rows) {
       __builtin_memset(to, 0, width * 4);
       continue;
     }
     const u8* first = row_address(from, stride, row);
-    if constexpr (pairs) {
+    if constexpr (vnni) {
       const u16* low = reinterpret_cast<const u16*>(first);
       const u16* high = reinterpret_cast<const u16*>(row_address(from, stride, row + 1));
       const bool both = row + 1 < rows;
@@ -125,8 +125,8 @@ void pack_columns(float* to, const u8* from, i64 stride, i64 rows, i64 capacity)
         to[column] = bits_as<float>(low[column] | (both ? static_cast<u32>(high[column]) << 16 : 0));
     } else {
       for (i64 column = 0; column < whole; column += lanes)
-        store(to + column, load_floats<key::dtype>(first + column * bytes_of<key::dtype>));
-      for (i64 column = whole; column < n; ++column) to[column] = load_scalar<key::dtype>(first, column);
+        store(to + column, load_floats<config::dtype>(first + column * bytes_of<config::dtype>));
+      for (i64 column = whole; column < n; ++column) to[column] = load_scalar<config::dtype>(first, column);
     }
     for (i64 column = n; column < width; ++column) to[column] = 0;
   }

@@ -16,7 +16,7 @@ REGARD_INLINE Numbers16 joined(const u8* a, const u8* b, Numbers<n...>) {
 
 /// 16 numbers of each of 32 rows, `stride` bytes apart, as a transposed square of pairs: number c becomes row
 /// c.
-REGARD_OPTIMIZE inline void transpose_pairs(float* to, const u8* row, i64 stride) {
+REGARD_OPTIMIZE inline void transpose_vnni(float* to, const u8* row, i64 stride) {
   Floats square[lanes];
   REGARD_UNROLL
   for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {
@@ -49,14 +49,14 @@ void transpose_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 row
       for (i64 i = 0; i < smaller(transposed_rows, rows); ++i)
         __builtin_memcpy(edge[i], from + i * row_bytes, smaller(side, n - column) * 2);
     }
-    transpose_pairs(to, whole ? from : reinterpret_cast<const u8*>(edge), whole ? row_bytes : sizeof edge[0]);
+    transpose_vnni(to, whole ? from : reinterpret_cast<const u8*>(edge), whole ? row_bytes : sizeof edge[0]);
   }
 }
 
 /// All rows, of depth(capacity) together, in the order of tiles_by_rows().
 template <i64 n, i64 capacity>
 void pack_transposed_rows(float* to, const u8* from, i64 stride, i64 rows) {
-  static_assert(pairs && capacity % transposed_rows == 0);
+  static_assert(vnni && capacity % transposed_rows == 0);
   for (i64 first = 0; first < capacity; first += transposed_rows)
     transpose_rows<n>(to + first / 2 * lanes, lanes * depth(capacity), row_address(from, stride, first),
                       stride * 2, rows - first);

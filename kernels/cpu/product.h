@@ -13,17 +13,17 @@ namespace regard {
 /// Whether the tile unit computes products (amx_product.h). Not for decode, whose few rows would not fill a
 /// tile.
 constexpr bool amx =
-    target::amx && key::pack_gqa == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
+    target::amx && config::pack_gqa == 0 && (config::dtype == DType::bf16 || config::dtype == DType::fp16);
 
 /// The unit multiplies only bf16. An fp16 number is the sum of two bf16 numbers: its operand is stored as
 /// the high pieces followed by the low ones (split_bf16.h).
-constexpr int pieces = amx && key::dtype == DType::fp16 ? 2 : 1;
+constexpr int pieces = amx && config::dtype == DType::fp16 ? 2 : 1;
 
-constexpr bool pairs = amx || (key::dtype == DType::bf16 && target::bf16_dot);
+constexpr bool vnni = amx || (config::dtype == DType::bf16 && target::bf16_dot);
 
 /// How many operand elements n numbers fill, and how many they take including zero padding.
 constexpr i64 filled_depth(i64 n) {
-  return pairs ? ceil_divide(n, 2) : n;
+  return vnni ? ceil_divide(n, 2) : n;
 }
 constexpr i64 depth(i64 n) {
   return amx ? round_up(filled_depth(n), 16) : filled_depth(n);
@@ -31,7 +31,7 @@ constexpr i64 depth(i64 n) {
 
 /// sum + a * b. By value: g++ would keep a variable in memory if an asm statement has seen its address.
 REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
-  if constexpr (pairs) {
+  if constexpr (vnni) {
     Floats result;
     asm("vdpbf16ps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b), "0"(sum));
     return result;
@@ -81,18 +81,18 @@ struct Count {
 constexpr TileMachine machine{.lanes = lanes,
                               .registers = target::vector_registers,
                               .amx = amx,
-                              .pairs = pairs,
+                              .vnni = vnni,
                               .pieces = pieces,
-                              .bytes = bytes_of<key::dtype>,
-                              .d = key::d,
-                              .dv = key::dv,
-                              .words = key::bits || key::dropout};
+                              .bytes = bytes_of<config::dtype>,
+                              .d = config::d,
+                              .dv = config::dv,
+                              .words = config::bits || config::dropout};
 constexpr int tile_rows = machine.sum_rows(), tile_vectors = machine.sum_vectors(),
               key_step = machine.key_step();
 
 /// rows x vectors sums that are kept in registers.
 template <int rows, int vectors>
-struct Tile {
+struct RegisterTile {
   Floats sum[rows][vectors];
 
   REGARD_INLINE void clear() {

@@ -28,12 +28,12 @@ struct LaneRows {
 
   /// The rows numbered [first, first + count).
   REGARD_NOINLINE void find(const Head& first_head, i64 first, i64 count) {
-    HeadRow place = row_by_number(first_head, first);
+    HeadRow score = row_by_number(first_head, first);
     for (i64 lane = 0; lane < capacity; ++lane) {
-      head[lane] = static_cast<i32>(place.head);
-      row[lane] = static_cast<i32>(place.row);
-      if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(place.head);
-      if (lane + 1 < count && ++place.row == first_head.sequence.sq) place = {place.head + 1, 0};
+      head[lane] = static_cast<i32>(score.head);
+      row[lane] = static_cast<i32>(score.row);
+      if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(score.head);
+      if (lane + 1 < count && ++score.row == first_head.sequence.sq) score = {score.head + 1, 0};
     }
   }
 
@@ -42,43 +42,43 @@ struct LaneRows {
 };
 
 /// Scores of a tile are stored as [key][tile]: one lane per query row.
-constexpr i64 tile = ForwardLayout::tile;
+constexpr i64 tile = CpuForwardLayout::tile;
 
 /// Whether more than a factor and a mask comes between Q K^T and the softmax.
-constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
+constexpr bool changes_scores = config::softcap || alibi || elementwise_bias;
 
 /// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score
 /// is then the largest product); if scores are changed it is applied earlier, divided by the soft cap, which
 /// is the argument that tanh takes.
-struct Scale {
+struct CpuScoreScale {
   float before, in_softmax;
 
-  explicit Scale(const Arguments& a) {
+  explicit CpuScoreScale(const Arguments& a) {
     const bool late = !changes_scores && a.scale > 0;
-    before = late ? 1.0f : key::softcap ? a.scale / a.softcap : a.scale;
+    before = late ? 1.0f : config::softcap ? a.scale / a.softcap : a.scale;
     in_softmax = late ? a.scale : 1.0f;
   }
 };
 
 /// The part of a tile that is being processed, [begin, end) of the step's keys, and the side inputs of just
 /// this part.
-struct ScoreTile {
+struct ForwardScoreTile {
   float* scores;
-  const LaneRows<tile>* places;
+  const LaneRows<tile>* lane_rows;
   i64 first_key;  // of the step
   i64 begin, end;
-  const float* bias;                      // [key][tile], see load_bias
-  u32 bits[key::block_k / 32 + 1][tile];  // see load_bits
+  const float* bias;                         // [key][tile], see load_bias
+  u32 bits[config::block_k / 32 + 1][tile];  // see load_bits
 };
 
 /// The tile's words of the packed visibility bits, one word per row and 32 keys; false when none is set.
-inline bool load_bits(const Head& head, ScoreTile& part) {
+inline bool load_bits(const Head& head, ForwardScoreTile& part) {
   u32 found = 0;
   for (i64 word = part.begin / 32; word * 32 < part.end; ++word) {
     const bool exists = part.first_key + word * 32 < head.sequence.sk;
     for (i64 i = 0; i < tile; ++i) {
       const u32* words =
-          row_of<const u32>(head.arguments.bits, head.batch, part.places->head[i], part.places->row[i]);
+          row_of<const u32>(head.arguments.bits, head.batch, part.lane_rows->head[i], part.lane_rows->row[i]);
       part.bits[word][i] = exists ? words[part.first_key / 32 + word] : 0;
       found |= part.bits[word][i];
     }
@@ -88,25 +88,25 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
 
 /// Elementwise bias with its rows in lanes.
 template <DType dtype>
-void load_bias(const Head& head, const ScoreTile& part, float* bias) {
+void load_bias(const Head& head, const ForwardScoreTile& part, float* bias) {
   const Rows& rows = head.arguments.bias;
   const i64 keys = head.sequence.sk - part.first_key;
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const u8* from[lanes];
     for (i64 i = 0; i < lanes; ++i)
-      from[i] = head.address<dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
+      from[i] = head.address<dtype>(rows, part.lane_rows->head[lane + i], part.lane_rows->row[lane + i]) +
                 part.first_key * bytes_of<dtype>;
-    load_transposed<dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
+    load_transposed<dtype, config::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
   }
 }
-inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
+inline void load_bias(const Head& head, ForwardScoreTile& part, float* bias) {
   with_bias_type(head.arguments, [&]<DType dtype>() { load_bias<dtype>(head, part, bias); });
   part.bias = bias;
 }
 
 /// Applies the soft cap, if there is one, to two vectors of scores already divided by it.
 REGARD_INLINE void soften([[maybe_unused]] const Arguments& a, Floats& s, Floats& t) {
-  if constexpr (key::softcap) {
+  if constexpr (config::softcap) {
     if (near_0(s, t)) {  // nearly always: scores far below their cap
       s = tanh_near_0(s);
       t = tanh_near_0(t);
@@ -135,32 +135,32 @@ static_assert(key_step % 2 == 0);
 /// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, end_lane), as the
 /// softmax takes them, and the maximum of each row. `scale` is 1 if the softmax applies it. `masked`: some
 /// row does not see some of the keys.
-inline void modify_scores(const Head& head, const ScoreTile& part, const TileKeyRanges<tile>& visible,
+inline void modify_scores(const Head& head, const ForwardScoreTile& part, const TileKeyRanges<tile>& visible,
                           float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 end_lane,
                           float* maximum) {
   const i64 bottom_right = head.sequence.bottom_right();
   for (i64 lane = first_lane; lane < end_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
     const auto rows = visible.lanes_from(lane);
-    const Floats slope = alibi ? load<Floats>(part.places->slope + lane) : Floats{};
-    const Ints row = load<Ints>(part.places->row + lane);
+    const Floats slope = alibi ? load<Floats>(part.lane_rows->slope + lane) : Floats{};
+    const Ints row = load<Ints>(part.lane_rows->row + lane);
     const auto finish = [&](i64 key, Floats s) __attribute__((always_inline)) {
-      float* const place = part.scores + key * tile + lane;
+      float* const score = part.scores + key * tile + lane;
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
       s = add_bias(s, elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{}, slope,
                    distance);
       // The mask comes after the bias: whatever the bias of an invisible key is, the key stays invisible.
       if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
-      if constexpr (key::bits) {
+      if constexpr (config::bits) {
         const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);
         s = select(-bits_as<Ints>(word & 1u), s, broadcast(-infinity));
       }
-      store(place, s);
+      store(score, s);
       largest = max(largest, s);
     };
     for (i64 key = begin; key < end; key += 2) {
-      const float* const place = part.scores + key * tile + lane;
-      Floats low = load<Floats>(place) * scale, high = load<Floats>(place + tile) * scale;
+      const float* const score = part.scores + key * tile + lane;
+      Floats low = load<Floats>(score) * scale, high = load<Floats>(score + tile) * scale;
       soften(head.arguments, low, high);
       finish(key, low);
       finish(key + 1, high);

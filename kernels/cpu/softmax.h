@@ -6,7 +6,7 @@
 
 namespace regard {
 
-struct SoftmaxEnd {
+struct CpuSoftmaxEnd {
   Floats inverse;  // 1 / sum, 0 for a row that sees no key
   Floats lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
@@ -14,7 +14,7 @@ struct SoftmaxEnd {
 /// `sum` is that of exp((score - maximum) * natural). The learned sink, in natural units (-infinity if there
 /// is none), is added here: a key with no value. It cannot be the first maximum, as scores may not have been
 /// scaled yet.
-REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, Floats sink) {
+REGARD_INLINE CpuSoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, Floats sink) {
   // Tests the sum, which is NaN if a score is NaN; the maximum may have ignored that.
   const Ints seen = sum != 0.0f, joined = sink != -infinity;
   const Floats top = select(seen, maximum * natural, broadcast(-infinity));

@@ -18,7 +18,7 @@ REGARD_INLINE Floats rest_of_bfloat(Floats numbers) {
 /// Two vectors as one of pairs, the first in the lower halves; the low pieces are stored `low` elements
 /// further.
 template <i64 low>
-REGARD_INLINE void store_pairs(float* to, Floats first, Floats second) {
+REGARD_INLINE void store_vnni(float* to, Floats first, Floats second) {
   store(to, pair_of(first, second));
   if constexpr (pieces == 2) store(to + low, pair_of(rest_of_bfloat(first), rest_of_bfloat(second)));
 }

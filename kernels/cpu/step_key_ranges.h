@@ -64,7 +64,7 @@ class StepKeyRanges {
 
  private:
   static Range depths(i64 begin, i64 end) {
-    return pairs ? Range{begin / 2, ceil_divide(end, 2)} : Range{begin, end};
+    return vnni ? Range{begin / 2, ceil_divide(end, 2)} : Range{begin, end};
   }
 
   Range strips_[strips];

@@ -12,7 +12,7 @@ namespace regard {
 struct TileMachine {
   int lanes;      // floats of a vector
   int registers;  // of vectors
-  bool amx, pairs;
+  bool amx, vnni;
   int pieces;
   i64 bytes;  // of an element of Q
   i64 d, dv;
@@ -55,14 +55,14 @@ constexpr i64 keys_of_scores(i64 bytes, i64 rows) {
 /// Rows of Q and of O, and pieces of V, are transposed in the memory of scores. With AMX that memory also
 /// holds weights and 64 more scores.
 constexpr TileRules forward_rules(const TileMachine& m) {
-  const i64 keys = common_multiple(2 * m.key_step(), 2 * m.lanes), columns = ForwardLayout::padded(m.dv);
+  const i64 keys = common_multiple(2 * m.key_step(), 2 * m.lanes), columns = CpuForwardLayout::padded(m.dv);
   const i64 of_q = m.pieces == 1 ? m.d : (m.d + 31) / 32 * 32;
   i64 memory = m.pieces * m.lanes * of_q * m.bytes;
   if (m.amx && memory < m.lanes * columns * 4) memory = m.lanes * columns * 4;
   if (m.pieces > 1 && memory < 8 * m.lanes * columns) memory = 8 * m.lanes * columns;
-  i64 least = keys_of_scores(memory, ForwardLayout::tile);
+  i64 least = keys_of_scores(memory, CpuForwardLayout::tile);
   if (m.amx && least < 128) least = 128;
-  return {.block_q = {.unit = ForwardLayout::tile},
+  return {.block_q = {.unit = CpuForwardLayout::tile},
           .block_k = {.unit = m.words ? common_multiple(keys, 32) : keys, .least = least}};
 }
 
@@ -84,7 +84,7 @@ constexpr SizeRule decode_pack(const TileMachine& m) {
   return {.whole = m.lanes};
 }
 constexpr SizeRule decode_keys(const TileMachine& m) {
-  return {.unit = (m.pairs ? 2 : 1) * m.lanes, .whole = long_chain};
+  return {.unit = (m.vnni ? 2 : 1) * m.lanes, .whole = long_chain};
 }
 
 }  // namespace regard

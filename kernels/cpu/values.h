@@ -9,7 +9,7 @@
 namespace regard {
 
 /// Row length of V and O in scratch memory.
-constexpr i64 width = ForwardLayout::padded(key::dv);
+constexpr i64 width = CpuForwardLayout::padded(config::dv);
 
 /// The arguments of add_values. `p` is P^T, [depth][row], `values` [depth][width], `output` [row][width].
 struct ValueProduct {
@@ -27,7 +27,7 @@ constexpr int value_rows = machine.many_registers() && vectors <= 2 ? 2 * tile_r
 template <i64 rows, int tile_height, int vectors>
 REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column) {
   float* output = work.output + row * width + column;
-  Tile<tile_height, vectors> product;
+  RegisterTile<tile_height, vectors> product;
   product.clear();
   Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)

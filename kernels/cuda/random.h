@@ -8,8 +8,8 @@ namespace regard {
 
 /// In plain C++ the compiler would continue in 64 bits, with products that take several instructions.
 struct MultiplyWide {
-  REGARD_DEVICE philox::Product operator()(u32 x, u32 y) const {
-    philox::Product product;
+  REGARD_DEVICE philox::HighLow operator()(u32 x, u32 y) const {
+    philox::HighLow product;
     asm("{\n .reg .b64 both;\n mul.wide.u32 both, %2, %3;\n mov.b64 {%0, %1}, both;\n}"
         : "=r"(product.low), "=r"(product.high)
         : "r"(x), "r"(y));

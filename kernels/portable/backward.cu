@@ -13,12 +13,12 @@
 
 namespace regard {
 
-class Block {
+class PortableBackwardBlock {
  public:
-  REGARD_DEVICE Block(const BackwardArguments& a, const Memory& memory)
+  REGARD_DEVICE PortableBackwardBlock(const BackwardArguments& a, const PortableBackwardMemory& memory)
       : a_(a), memory_(memory), common_(*memory.common), tiles_(a, memory_), loads_(a, memory_, tiles_) {}
 
-  REGARD_DEVICE void run(const Work& work) {
+  REGARD_DEVICE void run(const PortableBackwardWork& work) {
     __syncthreads();  // the previous contents are no longer read
     if (thread() == 0) start(work, sequence_of(a_, work.batch));
     __syncthreads();
@@ -31,15 +31,15 @@ class Block {
   }
 
   /// The next of the batches and heads that one block handles.
-  REGARD_DEVICE bool next(Work& work) const {
+  REGARD_DEVICE bool next(PortableBackwardWork& work) const {
     if (a_.bias_in_turn == 0) return false;
     work = common_.work;
     return work.next();
   }
 
  private:
-  REGARD_DEVICE void start(const Work& work, const Sequence& sequence) const {
-    Common& c = common_;
+  REGARD_DEVICE void start(const PortableBackwardWork& work, const Sequence& sequence) const {
+    BackwardCommon& c = common_;
     c.sequence = sequence;
     c.window = Window(a_, sequence);
     const auto first = [&](const Rows& rows) {
@@ -52,7 +52,7 @@ class Block {
     const Range32 rows = rows_that_see(c.window, work.first_key, work.first_key + block_k);
     c.end_row = rows.end;
     c.first_row = c.start_row = rows.begin / block_q * block_q;
-    if (key::mask == Mask::none && !a_.turns) {
+    if (config::mask == Mask::none && !a_.turns) {
       const auto blocks_of = [](i64 rows, i32 block) { return static_cast<u32>((rows + block - 1) / block); };
       c.start_row +=
           block_q * start_tile(static_cast<u32>(work.first_key) / block_k, blocks_of(a_.sk, block_k),
@@ -78,43 +78,43 @@ class Block {
   }
 
   /// Changes scores to the form from which weights are made.
-  REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
+  REGARD_DEVICE void finish_scores(const HeadTile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
-    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, Scale(head), a_.softcap);
+    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, PortableScoreScale(head), a_.softcap);
     if (!tiles_.is_masked(tile)) return;
     Bits bits;
-    if constexpr (key::bits) bits = Bits(head, tile.first_row);
+    if constexpr (config::bits) bits = Bits(head, tile.first_row);
     mask(s, memory_.visible, bits, key, static_cast<i32>(common_.window.keys));
   }
-  REGARD_DEVICE void make_p_of_tile(const Tile& tile, const Head& head, const RowNumbers& lse,
+  REGARD_DEVICE void make_p_of_tile(const HeadTile& tile, const Head& head, const RowNumbers& lse,
                                     Scores& s) const {
-    make_p(s, lse, Scale(head).log2);
-    if constexpr (key::dropout) {
+    make_p(s, lse, PortableScoreScale(head).log2);
+    if constexpr (config::dropout) {
       SignedP signs{s};
       drop(signs, random_of(head), a_.dropout_keep, tile.first_row,
            common_.work.first_key + part_of_wave() * wave_keys);
     }
-    store_operand<key::dropout>(memory_.p, s);
+    store_operand<config::dropout>(memory_.p, s);
   }
-  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, RowNumbers& delta, Scores& grad, const Scores& p,
-                                         [[maybe_unused]] const Slopes& slopes) const {
+  REGARD_DEVICE void make_grad_s_of_tile(const HeadTile& tile, RowNumbers& delta, Scores& grad,
+                                         const Scores& p, [[maybe_unused]] const Slopes& slopes) const {
     // The gradient of a bias is dS itself.
-    make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? p_scale : a_.grad_p_factor);
-    if constexpr (key::dbias) {
+    make_grad_s(grad, p, delta, a_.dropout_scale, config::dbias ? p_scale : a_.grad_p_factor);
+    if constexpr (config::dbias) {
       if (common_.work.column_part == 0)
         store_grad_bias(a_, tiles_.head_of(tile), grad, tile.first_row,
                         common_.work.first_key + part_of_wave() * wave_keys);
     }
-    if constexpr (key::softcap || (key::dbias && scales_operands))
+    if constexpr (config::softcap || (config::dbias && scales_operands))
       each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
         float& x = grad[m][n].x[half][i];
-        if constexpr (key::softcap) x *= slopes[m][n].x[half][i];
-        if constexpr (key::dbias && scales_operands) x *= a_.grad_s_factor;
+        if constexpr (config::softcap) x *= slopes[m][n].x[half][i];
+        if constexpr (config::dbias && scales_operands) x *= a_.ds_scale;
       });
     store_operand<false>(memory_.grad_s, grad);
   }
 
-  REGARD_DEVICE void add_grad_q_of_tile(const Tile& tile) const {
+  REGARD_DEVICE void add_grad_q_of_tile(const HeadTile& tile) const {
     typename ShareOfQ::Sums sums = {};
     Multiply::add<block_k>(sums, ShareOfQ::a<RowsP>(memory_.grad_s), ShareOfQ::b<ColumnsD>(memory_.keys));
     const i64 row = tiles_.padded_row(tile);
@@ -136,7 +136,7 @@ class Block {
   /// If K and V stay, the next Q is loaded from P on, and the next dO during dQ and dK. With two slots for Q
   /// the next scores do not wait for any load.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
-    Tile tile = tiles_.first();
+    HeadTile tile = tiles_.first();
     if (!tiles_.exists(tile)) return;
     if constexpr (whole) {
       loads_.keys_and_values(0);
@@ -147,7 +147,7 @@ class Block {
     }
 #pragma unroll 1
     for (i32 slot = 0; tiles_.exists(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
-      const Tile following = tiles_.after(tile);
+      const HeadTile following = tiles_.after(tile);
       if (tiles_.is_masked(tile)) tiles_.find_visible(tile);
       Scores s = {}, grad = {};
       Slopes slopes;
@@ -166,7 +166,7 @@ class Block {
       // The compiler computes P during the next product, and dS during the one after: nothing in between
       // enforces an order.
       RowNumbers lse, delta;
-      constexpr bool late = is_rich || key::dropout;
+      constexpr bool late = is_rich || config::dropout;
       if constexpr (!late) load_statistics(lse, delta, slot);
       if constexpr (whole) add_grad_p(grad);
       if constexpr (late) load_statistics(lse, delta, slot);
@@ -200,7 +200,7 @@ class Block {
     wait_for_copies<0>();
     __syncthreads();
   }
-  REGARD_DEVICE void load_next_q(const Tile& following, i32 slot) const {
+  REGARD_DEVICE void load_next_q(const HeadTile& following, i32 slot) const {
     if (tiles_.exists(following)) {
       Loads::columns_d<block_q>(memory_.q_in(slot), loads_.q_of(following), 0);
       loads_.lse(following, slot);
@@ -209,7 +209,7 @@ class Block {
   }
 
   /// S and dP of a tile whose columns come in parts; this block's own part last, as it then stays in memory.
-  REGARD_DEVICE void add_parts(const Tile& tile, Scores& s, Scores& grad) const {
+  REGARD_DEVICE void add_parts(const HeadTile& tile, Scores& s, Scores& grad) const {
     const i32 own = common_.work.column_part;
 #pragma unroll 1
     for (i32 i = 1; i <= parts; ++i) {
@@ -230,7 +230,7 @@ class Block {
   }
 
   REGARD_DEVICE void store(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
-    const Common& c = common_;
+    const BackwardCommon& c = common_;
     const i32 count = static_cast<i32>(smaller<i64>(c.window.keys - c.work.first_key, block_k));
     const i32 column_d = c.work.column_part * block_d, column_dv = c.work.column_part * block_dv;
     if (a_.grad_k_sum) {
@@ -248,16 +248,16 @@ class Block {
       return GradRows{static_cast<u8*>(rows.data) + element * operand_bytes, rows.row * operand_bytes, count,
                       columns - column};
     };
-    store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale / a_.grad_s_factor,
-                                                        rows_of(a_.grad_k, column_d, key::d));
+    store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale / a_.ds_scale,
+                                                        rows_of(a_.grad_k, column_d, config::d));
     store_grad_keys<ShareOfV, layout.row_of_v, block_dv>(memory_.dynamic + layout.keys, grad_v,
                                                          a_.dropout_scale * p_scale,
-                                                         rows_of(a_.grad_v, column_dv, key::dv));
+                                                         rows_of(a_.grad_v, column_dv, config::dv));
   }
 
   const BackwardArguments& a_;
-  const Memory memory_;
-  Common& common_;
+  const PortableBackwardMemory memory_;
+  BackwardCommon& common_;
   const QueryTiles tiles_;
   const Loads loads_;
 };
@@ -265,14 +265,14 @@ class Block {
 }  // namespace regard
 
 extern "C" __global__ void __launch_bounds__(regard::threads,
-                                             regard::key::occupancy > 0 ? regard::key::occupancy : 1)
+                                             regard::config::occupancy > 0 ? regard::config::occupancy : 1)
     REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
   extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
   using namespace regard;
   launch_dependent_grids();
   wait_on_dependent_grids();
-  Block block(arguments, Memory(dynamic));
-  Work work(arguments, blockIdx.x);
+  PortableBackwardBlock block(arguments, PortableBackwardMemory(dynamic));
+  PortableBackwardWork work(arguments, blockIdx.x);
   do block.run(work);
   while (block.next(work));
 }

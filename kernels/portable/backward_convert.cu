@@ -8,12 +8,12 @@
 
 namespace regard {
 
-constexpr i32 threads = key::warps * wave;
+constexpr i32 threads = config::warps * wave;
 constexpr i32 width = 8;  // neighbouring columns of a thread
 constexpr i32 key_rows = 64, bias_rows = 16;
 
 /// Rows of sums, each `pitch` floats after the previous one, or those of a tile of dQ.
-struct Sums {
+struct GradSums {
   const float* first;
   i64 pitch;
   GradQOrder order = GradQOrder::rows;
@@ -28,7 +28,7 @@ struct OrderedSums {
 
   REGARD_DEVICE const float* at(i32 row, i64 column) const {
     if constexpr (order == GradQOrder::rows) return first + row * pitch + column;
-    return first + tile.place<order>(row, static_cast<i32>(column));
+    return first + tile.offset<order>(row, static_cast<i32>(column));
   }
   /// A row's columns are in neighbouring threads' vectors, two in each.
   REGARD_DEVICE void load(float (&x)[width], i32 row, i64 column) const {
@@ -46,7 +46,7 @@ struct OrderedSums {
 };
 
 /// Rows of a gradient.
-struct GradRows {
+struct ConvertedRows {
   u8* first = nullptr;
   i64 pitch = 0;  // in bytes
   i32 rows = 0;
@@ -55,18 +55,19 @@ struct GradRows {
   bool zeros = false;  // there are no sums
   bool wide = false;   // in fp32, although inputs are 16-bit
 
-  GradRows() = default;
+  ConvertedRows() = default;
   /// From a row of a head on.
-  REGARD_DEVICE GradRows(const Rows& grad, i64 batch, i64 head, i64 row, i64 bytes = bytes_of<key::dtype>)
+  REGARD_DEVICE ConvertedRows(const Rows& grad, i64 batch, i64 head, i64 row,
+                              i64 bytes = bytes_of<config::dtype>)
       : first(static_cast<u8*>(grad.data) + element_of(grad, batch, head, row) * bytes),
         pitch(grad.row * bytes),
-        wide(bytes > bytes_of<key::dtype>) {}
+        wide(bytes > bytes_of<config::dtype>) {}
 };
 
 /// By the whole block. Threads of a wave take four vectors of eight rows, so that both reads and writes
 /// cover whole memory sectors.
 template <DType dtype, GradQOrder order>
-REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, bool aligned) {
+REGARD_DEVICE void convert(const OrderedSums<order>& sums, const ConvertedRows& to, bool aligned) {
   constexpr i32 together = 4;
   const i64 vectors = aligned ? to.columns / width : 0;
 #pragma unroll 1
@@ -95,7 +96,7 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
 }
 
 template <DType dtype, GradQOrder order>
-REGARD_DEVICE void convert(const BackwardArguments& a, const Sums& sums, const GradRows& to) {
+REGARD_DEVICE void convert(const BackwardArguments& a, const GradSums& sums, const ConvertedRows& to) {
   const u64 addresses = reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch) |
                         reinterpret_cast<u64>(sums.first) | static_cast<u64>(sums.pitch * 4);
   const GradQTile tile{a.block_q, static_cast<i32>(a.grad_q_columns), a.grad_q_slices};
@@ -130,8 +131,8 @@ REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
 /// What a block of the grid rounds, and where it stores it; no rows if none are left. In 32 bits, which hold
 /// any grid, because a 64-bit division is a function call.
 struct Part {
-  Sums sums{};
-  GradRows to;
+  GradSums sums{};
+  ConvertedRows to;
 
   REGARD_DEVICE Part(const BackwardArguments& a, u32 block) {
     const u32 batches = static_cast<u32>(a.b), hq = static_cast<u32>(a.hq), hk = static_cast<u32>(a.hk);
@@ -164,10 +165,10 @@ struct Part {
   REGARD_DEVICE void take_queries(const BackwardArguments& a, const Head& head, i64 row) {
     sums = {a.grad_q_sum + (first_padded_row(a, head.sequence, head.head) + row) * a.grad_q_columns,
             a.grad_q_columns, a.grad_q_order};
-    to = GradRows(a.grad_q, head.batch, head.head, head.sequence.first_q + row);
+    to = ConvertedRows(a.grad_q, head.batch, head.head, head.sequence.first_q + row);
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
-    to.scale = a.scale / a.grad_s_factor;
+    to.scale = a.scale / a.ds_scale;
     // No block has stored rows that see no key. Blocks past the end of a packed sequence have no rows and no
     // counter.
     const u32 tile = static_cast<u32>(row) / static_cast<u32>(a.block_q);
@@ -179,17 +180,17 @@ struct Part {
     const Sequence sequence = sequence_of(a, batch);
     sums.pitch = values ? a.grad_v_columns : a.grad_k_columns;
     sums.first = (values ? a.grad_v_sum : a.grad_k_sum) + key_number(a, sequence, kv_head, key) * sums.pitch;
-    to = GradRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
+    to = ConvertedRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
     to.rows = count(sequence.sk - key, key_rows);
     to.columns = values ? a.dv : a.d;
-    to.scale = values ? a.dropout_scale * a.p_scale : a.scale / a.grad_s_factor;
+    to.scale = values ? a.dropout_scale * a.p_scale : a.scale / a.ds_scale;
   }
 
   /// Some rows of the gradient of a bias that batches or heads share.
   REGARD_DEVICE void take_bias(const BackwardArguments& a, u32 matrix, i64 row) {
     const u32 heads = a.grad_bias.head == 0 ? 1 : static_cast<u32>(a.hq);
     sums = {a.grad_bias_sum + (matrix * a.sq + row) * a.sk, a.sk};
-    to = GradRows(a.grad_bias, matrix / heads, matrix % heads, row, bytes_of_dtype(a.bias_dtype));
+    to = ConvertedRows(a.grad_bias, matrix / heads, matrix % heads, row, bytes_of_dtype(a.bias_dtype));
     to.rows = count(a.sq - row, bias_rows);
     to.columns = a.sk;
   }
@@ -209,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(regard::threads)
     if (part.to.wide)
       convert<DType::fp32, GradQOrder::rows>(arguments, part.sums, part.to);
     else if (part.sums.order == GradQOrder::rows)
-      convert<key::dtype, GradQOrder::rows>(arguments, part.sums, part.to);
+      convert<config::dtype, GradQOrder::rows>(arguments, part.sums, part.to);
     else
-      convert<key::dtype, GradQOrder::fragments>(arguments, part.sums, part.to);
+      convert<config::dtype, GradQOrder::fragments>(arguments, part.sums, part.to);
   }
 }

@@ -8,11 +8,11 @@ namespace regard {
 
 struct Loads {
   const BackwardArguments& a;
-  const Memory memory;
-  const Common& common;
+  const PortableBackwardMemory memory;
+  const BackwardCommon& common;
   const QueryTiles tiles;
 
-  REGARD_DEVICE Loads(const BackwardArguments& arguments, const Memory& of_block,
+  REGARD_DEVICE Loads(const BackwardArguments& arguments, const PortableBackwardMemory& of_block,
                       const QueryTiles& of_queries)
       : a(arguments), memory(of_block), common(*of_block.common), tiles(of_queries) {}
 
@@ -24,31 +24,33 @@ struct Loads {
   }
   /// The source of a tile's rows, the first row and the end.
   struct Origin {
-    Source rows;
+    RowSource rows;
     i32 first, end;
   };
-  REGARD_DEVICE Origin rows_of(const Tile& tile, const u8* head_0, const Rows& tensor) const {
-    return {Source(head_0 + tile.head * tensor.head * operand_bytes, tensor.row), tile.first_row,
+  REGARD_DEVICE Origin rows_of(const HeadTile& tile, const u8* head_0, const Rows& tensor) const {
+    return {RowSource(head_0 + tile.head * tensor.head * operand_bytes, tensor.row), tile.first_row,
             static_cast<i32>(common.window.rows)};
   }
-  REGARD_DEVICE Origin q_of(const Tile& tile) const { return rows_of(tile, common.q, a.q); }
-  REGARD_DEVICE Origin grad_o_of(const Tile& tile) const { return rows_of(tile, common.grad_o, a.grad_o); }
+  REGARD_DEVICE Origin q_of(const HeadTile& tile) const { return rows_of(tile, common.q, a.q); }
+  REGARD_DEVICE Origin grad_o_of(const HeadTile& tile) const {
+    return rows_of(tile, common.grad_o, a.grad_o);
+  }
 
   /// Columns of Q or K, and of V or dO.
   template <i32 rows>
   REGARD_DEVICE static void columns_d(u32 to, const Origin& from, i32 column_part) {
     load_tile<rows, block_d, layout.row_of_q>(to, from.rows,
-                                              {from.first, from.end, column_part * block_d, key::d});
+                                              {from.first, from.end, column_part * block_d, config::d});
   }
   template <i32 rows>
   REGARD_DEVICE static void columns_dv(u32 to, const Origin& from, i32 column_part) {
     load_tile<rows, block_dv, layout.row_of_v>(to, from.rows,
-                                               {from.first, from.end, column_part * block_dv, key::dv});
+                                               {from.first, from.end, column_part * block_dv, config::dv});
   }
   /// Both. The compiler takes long for each load: if their shapes are the same, they share one.
   template <i32 rows>
   REGARD_DEVICE static void both(u32 to_d, const Origin& d, u32 to_dv, const Origin& dv, i32 column_part) {
-    if constexpr (key::d == key::dv && layout.row_of_q == layout.row_of_v) {
+    if constexpr (config::d == config::dv && layout.row_of_q == layout.row_of_v) {
 #pragma unroll 1
       for (i32 i = 0; i < 2; ++i) columns_d<rows>(i == 0 ? to_d : to_dv, i == 0 ? d : dv, column_part);
     } else {
@@ -59,16 +61,16 @@ struct Loads {
   REGARD_DEVICE void keys_and_values(i32 column_part) const {
     const Head head(a, common.work.batch, common.work.kv_head * common.work.group);
     const i32 first = common.work.first_key, end = static_cast<i32>(common.window.keys);
-    both<block_k>(memory.keys, {Source(head.k(0), a.k.row), first, end}, memory.values,
-                  {Source(head.v(0), a.v.row), first, end}, column_part);
+    both<block_k>(memory.keys, {RowSource(head.k(0), a.k.row), first, end}, memory.values,
+                  {RowSource(head.v(0), a.v.row), first, end}, column_part);
   }
-  REGARD_DEVICE void queries(const Tile& tile, i32 column_part) const {
+  REGARD_DEVICE void queries(const HeadTile& tile, i32 column_part) const {
     both<block_q>(memory.q, q_of(tile), memory.grad_o, grad_o_of(tile), column_part);
   }
-  REGARD_DEVICE void lse(const Tile& tile, i32 slot) const {
+  REGARD_DEVICE void lse(const HeadTile& tile, i32 slot) const {
     statistics(memory.lse + slot * layout.statistics, a.lse_log2 + tiles.padded_row(tile));
   }
-  REGARD_DEVICE void delta(const Tile& tile) const {
+  REGARD_DEVICE void delta(const HeadTile& tile) const {
     statistics(memory.delta, a.delta + tiles.padded_row(tile));
   }
 };

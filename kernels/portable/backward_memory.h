@@ -8,25 +8,25 @@
 namespace regard {
 
 /// What a block knows of its keys; in shared memory because the inner loop has no registers for it.
-struct Common {
+struct BackwardCommon {
   Sequence sequence;
   Window window;
   const u8 *q, *grad_o;  // of query head 0
   i64 padded_row;        // likewise
-  Work work;
+  PortableBackwardWork work;
   i32 first_row, end_row;  // whole tiles of queries
   i32 start_row;           // with which it starts in each head
 };
-static_assert(sizeof(Common) <= layout.common);
+static_assert(sizeof(BackwardCommon) <= layout.common);
 
 /// K, V, the ring of Q, dO, P, dS, LSE of each tile of the ring, D, what rows see, and the common data.
-struct Memory {
+struct PortableBackwardMemory {
   u8* dynamic;
   u32 keys, values, q, grad_o, p, grad_s, lse, delta;
   RowKeyRanges visible;
-  Common* common;
+  BackwardCommon* common;
 
-  REGARD_DEVICE explicit Memory(u8* first) : dynamic(first), keys(shared_address(first)) {
+  REGARD_DEVICE explicit PortableBackwardMemory(u8* first) : dynamic(first), keys(shared_address(first)) {
     values = keys + layout.keys;
     q = values + layout.values;
     grad_o = q + stages * layout.q;
@@ -36,14 +36,14 @@ struct Memory {
     delta = lse + stages * layout.statistics;
     u8* const behind = dynamic + (delta - keys) + layout.statistics;
     visible = {nullptr, reinterpret_cast<RowKeyRange*>(behind)};
-    common = reinterpret_cast<Common*>(behind + layout.visible);
+    common = reinterpret_cast<BackwardCommon*>(behind + layout.visible);
   }
 
   REGARD_DEVICE u32 q_in(i32 slot) const { return q + static_cast<u32>(slot * layout.q); }
 };
 
 /// A tile of queries of one head; past the last head there is none.
-struct Tile {
+struct HeadTile {
   i32 head, first_row;
 };
 

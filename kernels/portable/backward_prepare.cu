@@ -10,7 +10,7 @@
 
 namespace regard {
 
-constexpr i32 threads = key::warps * wave;
+constexpr i32 threads = config::warps * wave;
 constexpr i32 row_lanes = 8;
 constexpr i32 width = 8;  // neighbouring columns that a lane loads at once
 
@@ -26,14 +26,14 @@ REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
 #pragma unroll 2
   for (i32 column = own * width; column < in_vectors; column += row_lanes * width) {
     float a[width], b[width];
-    load_elements<key::dtype>(a, x + column * bytes_of<key::dtype>);
-    load_elements<key::out>(b, y + column * bytes_of<key::out>);
+    load_elements<config::dtype>(a, x + column * bytes_of<config::dtype>);
+    load_elements<config::out>(b, y + column * bytes_of<config::out>);
 #pragma unroll
     for (i32 i = 0; i < width; ++i) sum = fmaf(a[i], b[i], sum);
   }
 #pragma unroll 1
   for (i32 column = in_vectors + own; column < columns; column += row_lanes)
-    sum = fmaf(load_element<key::dtype>(x, column), load_element<key::out>(y, column), sum);
+    sum = fmaf(load_element<config::dtype>(x, column), load_element<config::out>(y, column), sum);
 #pragma unroll
   for (i32 distance = 1; distance < row_lanes; distance *= 2) sum += from_lane(sum, lane() ^ distance);
   return sum;
@@ -53,7 +53,7 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
     // Rows past the last one repeat it, because the lanes of a wave add up together.
     const i32 row = smaller(first_row + i, sq - 1);
     const bool exists = first_row + i < sq;
-    const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
+    const u8* const grad_o = head.address<config::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
     const float delta = row_sum_of_products(grad_o, head.o(row), a.dv);
     if (lane() % row_lanes != 0) continue;
     a.delta[first_padded + i] = exists ? delta : 0;

@@ -37,8 +37,8 @@ REGARD_DEVICE void cap(Scores& s, Scores& slopes, float scale) {
 }
 
 REGARD_DEVICE void change_scores(Scores& s, Slopes& slopes, const ScoreBias& bias, i32 key,
-                                 const Scale& scale, float softcap) {
-  if constexpr (key::softcap) {
+                                 const PortableScoreScale& scale, float softcap) {
+  if constexpr (config::softcap) {
     cap(s, slopes, scale.before);
     if constexpr (has_bias) add_bias(s, bias, key, softcap);
   } else {
@@ -88,7 +88,7 @@ REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta,
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float& x = grad[m][n].x[half][i];
     const float weight = p[m][n].x[half][i], of_row = delta[m][half];
-    if constexpr (key::dropout)
+    if constexpr (config::dropout)
       x = weight * (bits_as<i32>(weight) < 0 ? of_row : fmaf(x, keep_scale, -of_row));
     else if constexpr (scales_operands)
       x = weight * fmaf(x, factor, -of_row);
@@ -104,7 +104,7 @@ REGARD_DEVICE void store_operand(u32 to, const Scores& s) {
   static_assert(!swizzled<row_bytes> || part_bytes % portable::ForwardLayout::line == 0 ||
                 power_of_two_in(part_bytes) == part_bytes);
   const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
-  to += place<row_bytes>(Fragment::row(), byte) + static_cast<u32>(row_of_wave() * row_bytes);
+  to += shared_offset<row_bytes>(Fragment::row(), byte) + static_cast<u32>(row_of_wave() * row_bytes);
   each_row([&](i32 m, i32 half) {
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n) {

@@ -25,9 +25,9 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
     // A wave's rows are in one slice.
     static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);
     constexpr GradQTile tile{block_q, grad_q_columns, as_fragments ? block_q / GradQTile::slice_length : 0};
-    constexpr i32 row_step = tile.place<GradQOrder::fragments>(Fragment::rows, 0),
-                  column_step = tile.place<GradQOrder::fragments>(0, Fragment::columns);
-    to += tile.place<GradQOrder::fragments>(row, column);
+    constexpr i32 row_step = tile.offset<GradQOrder::fragments>(Fragment::rows, 0),
+                  column_step = tile.offset<GradQOrder::fragments>(0, Fragment::columns);
+    to += tile.offset<GradQOrder::fragments>(row, column);
 #pragma unroll
     for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
 #pragma unroll
@@ -86,8 +86,9 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
   Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
 #pragma unroll
     for (i32 half = 0; half < Fragment::halves; ++half)
-      store_pair<operand>(address + place<row_bytes>(row + half * Fragment::row_step, column * operand_bytes),
-                          sum.x[half][0] * scale, sum.x[half][1] * scale);
+      store_pair<operand>(
+          address + shared_offset<row_bytes>(row + half * Fragment::row_step, column * operand_bytes),
+          sum.x[half][0] * scale, sum.x[half][1] * scale);
   });
   __syncthreads();
   constexpr i32 width = 16 / operand_bytes, vectors = all_columns / width;
@@ -95,7 +96,7 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
 #pragma unroll 1
   for (i32 i = thread(); i < to.rows * vectors; i += threads) {
     const i32 row = i / vectors, column = i % vectors * width, left = to.columns - column;
-    const u8* const from = staged + place<row_bytes>(row, column * operand_bytes);
+    const u8* const from = staged + shared_offset<row_bytes>(row, column * operand_bytes);
     u8* const there = to.first + row * to.pitch + column * operand_bytes;
     if (aligned && left >= width) {
       copy_bytes<16>(there, from);
@@ -125,10 +126,10 @@ struct BiasRows {
   u8* to;
   i64 pitch;
 
-  static constexpr i64 bytes = bytes_of<key::bias_type>;
-  REGARD_DEVICE void one(i64 at, float x) const { store_element<key::bias_type>(to, at, x); }
+  static constexpr i64 bytes = bytes_of<config::bias_type>;
+  REGARD_DEVICE void one(i64 at, float x) const { store_element<config::bias_type>(to, at, x); }
   REGARD_DEVICE void two(i64 at, const float (&x)[2]) const {
-    store_elements<key::bias_type>(to + at * bytes, x);
+    store_elements<config::bias_type>(to + at * bytes, x);
   }
 };
 
@@ -168,7 +169,7 @@ REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head,
     store_grad_bias(BiasImage{to, a.sk}, grad, rows, keys);
   } else {
     u8* const to =
-        head.address<key::bias_type>(a.grad_bias, head.head, row) + i64{key} * bytes_of<key::bias_type>;
+        head.address<config::bias_type>(a.grad_bias, head.head, row) + i64{key} * bytes_of<config::bias_type>;
     store_grad_bias(BiasRows{to, a.grad_bias.row}, grad, rows, keys);
   }
 }

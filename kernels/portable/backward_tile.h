@@ -20,16 +20,16 @@ constexpr i32 stages = whole ? layout.stages : 1;
 constexpr i32 score_tiles = row_tiles * key_tiles;
 constexpr bool many_scores = score_tiles > (target::tight_registers ? 7 : 8);
 constexpr bool is_rich =
-    key::softcap || (key::dropout && key::bias != Bias::none) ||
-    ((key::dropout || key::bits || (target::tight_registers && key::dbias)) && many_scores);
-constexpr i32 steps_together = is_rich ? 1 : key::bias == Bias::alibi && score_tiles > 8 ? 2 : all_steps;
+    config::softcap || (config::dropout && config::bias != Bias::none) ||
+    ((config::dropout || config::bits || (target::tight_registers && config::dbias)) && many_scores);
+constexpr i32 steps_together = is_rich ? 1 : config::bias == Bias::alibi && score_tiles > 8 ? 2 : all_steps;
 
 using Multiply = Product<operand != DType::fp32, steps_together>;
 
 /// The sums of a wave in a `rows` by `columns` product of the block.
 template <i32 rows, i32 columns>
 struct Share {
-  static constexpr portable::Waves waves{key::warps, rows, columns};
+  static constexpr portable::Waves waves{config::warps, rows, columns};
   static_assert(waves.down > 0, "no product of 16 by 16 for each wave");
   static constexpr i32 across = waves.across;
   static constexpr i32 tiles_m = rows / Fragment::rows / waves.down;

@@ -8,39 +8,39 @@ namespace regard {
 
 struct QueryTiles {
   const BackwardArguments& a;
-  const Memory memory;
-  const Common& common;
+  const PortableBackwardMemory memory;
+  const BackwardCommon& common;
 
-  REGARD_DEVICE QueryTiles(const BackwardArguments& arguments, const Memory& of_block)
+  REGARD_DEVICE QueryTiles(const BackwardArguments& arguments, const PortableBackwardMemory& of_block)
       : a(arguments), memory(of_block), common(*of_block.common) {}
 
-  REGARD_DEVICE i64 padded_row(const Tile& tile) const {
+  REGARD_DEVICE i64 padded_row(const HeadTile& tile) const {
     return common.padded_row + tile.head * a.padded_rows + tile.first_row;
   }
 
-  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a, common.work.batch, tile.head); }
-  REGARD_DEVICE bool exists(const Tile& tile) const { return tile.head < common.work.end_head; }
+  REGARD_DEVICE Head head_of(const HeadTile& tile) const { return Head(a, common.work.batch, tile.head); }
+  REGARD_DEVICE bool exists(const HeadTile& tile) const { return tile.head < common.work.end_head; }
 
-  REGARD_DEVICE Tile first() const { return seen_from({common.work.first_head, common.start_row}); }
-  REGARD_DEVICE Tile after(const Tile& tile) const { return seen_from(step(tile)); }
+  REGARD_DEVICE HeadTile first() const { return seen_from({common.work.first_head, common.start_row}); }
+  REGARD_DEVICE HeadTile after(const HeadTile& tile) const { return seen_from(step(tile)); }
 
   /// Whether every row sees every key of the block by position.
-  REGARD_DEVICE bool sees_all(const Tile& tile) const {
+  REGARD_DEVICE bool sees_all(const HeadTile& tile) const {
     const Window& window = common.window;
     const i64 begin = common.work.first_key, end = begin + block_k;
     if constexpr (!by_position) return end <= window.keys;
     const i64 last_row = smaller<i64>(tile.first_row + block_q, window.rows) - 1;
     return !a.ranges && window.keys_of(last_row).begin <= begin && window.keys_of(tile.first_row).end >= end;
   }
-  REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
-  REGARD_DEVICE void find_visible(const Tile& tile) const {
+  REGARD_DEVICE bool is_masked(const HeadTile& tile) const { return config::bits || !sees_all(tile); }
+  REGARD_DEVICE void find_visible(const HeadTile& tile) const {
     if constexpr (by_position) {
       for (i32 i = thread(); i < block_q; i += threads) memory.visible.rows[i] = range_of(tile, i);
     }
   }
 
  private:
-  REGARD_DEVICE Tile step(Tile tile) const {
+  REGARD_DEVICE HeadTile step(HeadTile tile) const {
     tile.first_row += block_q;
     if (tile.first_row >= common.end_row) tile.first_row = common.first_row;
     if (tile.first_row == common.start_row) ++tile.head;
@@ -49,13 +49,13 @@ struct QueryTiles {
 
   /// The first tile from this one on in which ranges and bits let some row see some key; called by the whole
   /// block of threads. If blocks take turns, each has its turn in all tiles.
-  REGARD_DEVICE Tile seen_from(Tile tile) const {
-    if (key::mask == Mask::none && !key::bits) return tile;
-    if (a.turns || (!key::bits && !a.ranges)) return tile;
+  REGARD_DEVICE HeadTile seen_from(HeadTile tile) const {
+    if (config::mask == Mask::none && !config::bits) return tile;
+    if (a.turns || (!config::bits && !a.ranges)) return tile;
     while (exists(tile) && !is_seen(tile)) tile = step(tile);
     return tile;
   }
-  REGARD_DEVICE bool is_seen(const Tile& tile) const {
+  REGARD_DEVICE bool is_seen(const HeadTile& tile) const {
     if constexpr (by_position) {
       if (a.ranges) {
         bool sees = false;
@@ -69,12 +69,12 @@ struct QueryTiles {
         if (__syncthreads_or(sees) == 0) return false;
       }
     }
-    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common.work.first_key);
+    if constexpr (config::bits) return Bits(head_of(tile), tile.first_row).any(common.work.first_key);
     return true;
   }
 
   /// Rows past the last one repeat it.
-  REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
+  REGARD_DEVICE RowKeyRange range_of(const HeadTile& tile, i32 row) const {
     const Sequence sequence = common.sequence;
     return range_of_row(a, sequence, smaller<i32>(tile.first_row + row, static_cast<i32>(sequence.sq) - 1));
   }

@@ -5,16 +5,16 @@
 
 namespace regard {
 
-struct Work {
+struct PortableBackwardWork {
   i32 batch, kv_head, first_key, column_part;
   i32 first_head, end_head;  // of the query heads that share the K/V head
   i32 group;                 // how many do
   i32 first_kv_head, end_batch, end_kv_head;
 
-  Work() = default;
+  PortableBackwardWork() = default;
 
   /// In 32 bits, which hold any grid, because a 64-bit division is a function call.
-  REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
+  REGARD_DEVICE PortableBackwardWork(const BackwardArguments& a, u32 block) {
     const u32 all_heads = static_cast<u32>(a.hk), part = static_cast<u32>(a.part_heads);
     column_part = static_cast<i32>(block % parts);
     block /= parts;
@@ -24,12 +24,13 @@ struct Work {
     const bool each_head = a.bias_in_turn == 0 || a.grad_bias.head != 0;
     const u32 batches = each_batch ? static_cast<u32>(a.b) : 1, heads = each_head ? all_heads : 1;
     const u32 head_parts = (static_cast<u32>(group) + part - 1) / part;
-    const u32 pairs = batches * heads * head_parts;
+    const u32 batch_heads = batches * heads * head_parts;
     const u32 key_blocks = (static_cast<u32>(a.sk) + block_k - 1) / block_k;
     // Under a causal mask the first keys are seen by most rows. They run first, so that none is left at the
     // end.
-    const u32 together = smaller(static_cast<u32>(a.side_by_side), pairs);
-    const u32 first = block / (together * key_blocks) * together, here = smaller(together, pairs - first);
+    const u32 together = smaller(static_cast<u32>(a.side_by_side), batch_heads);
+    const u32 first = block / (together * key_blocks) * together,
+              here = smaller(together, batch_heads - first);
     block -= first * key_blocks;
     const u32 key_block = block / here, pair = first + block % here, kv_pair = pair / head_parts;
     first_key = static_cast<i32>((a.keys_descend ? key_blocks - 1 - key_block : key_block) * block_k);

@@ -1,6 +1,7 @@
 // Merges the results of the parts of a split key range: O = sum of O_part * exp(LSE_part - LSE). The learned
-// sink, which the parts ignore, is added here, once. A wave has one row of one (batch, head), a block has rows
-// of `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / key::warps) blocks.
+// sink, which the parts ignore, is added here, once. A wave has one row of one (batch, head), a block has
+// rows of `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / config::warps)
+// blocks.
 //
 // The kernel is bound by memory latency: it begins while the parts are still being computed, each lane holds
 // the LSE of a different part, and O of some parts is being loaded before the first scale is known.
@@ -18,9 +19,9 @@ struct PartialRow {
   i64 parts;
 
   REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row) {
-    const i64 place = head.row_number(row);
-    lse = a.partial_lse + place;
-    o = a.partial_o + place * a.dv;
+    const i64 row_index = head.row_number(row);
+    lse = a.partial_lse + row_index;
+    o = a.partial_o + row_index * a.dv;
     lse_step = rows_of_part(a);
     o_step = lse_step * a.dv;
     parts = a.splits;
@@ -92,12 +93,12 @@ struct Columns {
 
 template <i32 width>
 REGARD_DEVICE void store_columns(u8* to, const float (&x)[width]) {
-  if (reinterpret_cast<u64>(to) % (width * bytes_of<key::out>) == 0) {
-    store_elements<key::out>(to, x);
+  if (reinterpret_cast<u64>(to) % (width * bytes_of<config::out>) == 0) {
+    store_elements<config::out>(to, x);
     return;
   }
 #pragma unroll
-  for (i32 i = 0; i < width; ++i) store_element<key::out>(to, i, x[i]);
+  for (i32 i = 0; i < width; ++i) store_element<config::out>(to, i, x[i]);
 }
 
 /// By a whole wave, `width` neighbouring columns in each lane.
@@ -124,23 +125,23 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
 #pragma unroll
       for (i32 c = 0; c < width; ++c) sum[c] += some[c];
     }
-    if (within) store_columns(head.o(row) + column * bytes_of<key::out>, sum);
+    if (within) store_columns(head.o(row) + column * bytes_of<config::out>, sum);
   }
   if (a.lse.data && lane() == 0) *head.lse(row) = lse;
 }
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
+extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave)
     REGARD_SYMBOL(const __grid_constant__ regard::PortableCombineArguments arguments) {
   using namespace regard;
   const u32 sq = static_cast<u32>(arguments.sq), pack_gqa = static_cast<u32>(arguments.pack_gqa);
-  const u32 rows = pack_gqa * sq, row_blocks = (rows + key::warps - 1) / key::warps;
+  const u32 rows = pack_gqa * sq, row_blocks = (rows + config::warps - 1) / config::warps;
   const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq) / pack_gqa;
-  const u32 packed_row = blockIdx.x % row_blocks * key::warps + thread() / wave, row = packed_row % sq;
-  const Head head(arguments, index / heads, index % heads * pack_gqa + packed_row / sq);
+  const u32 group_row = blockIdx.x % row_blocks * config::warps + thread() / wave, row = group_row % sq;
+  const Head head(arguments, index / heads, index % heads * pack_gqa + group_row / sq);
   wait_on_dependent_grids();
-  if (packed_row >= rows || row >= head.sequence.sq) return;
+  if (group_row >= rows || row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
     merge_row<4>(arguments, head, row);
   else

@@ -15,29 +15,29 @@ namespace regard {
 
 /// What all threads of a block read occasionally; in shared memory because the inner loop has no registers
 /// for it.
-struct Common {
-  Work work;
+struct ForwardCommon {
+  PortableForwardWork work;
   BlockKeyRange visible;
   Destination to;
-  Source k, v;
+  RowSource k, v;
   Bits bits;
   ScoreBias bias;
   philox::Random random;
-  Scale scale;
+  PortableScoreScale scale;
   i32 sk;
 };
-static_assert(sizeof(Common) <= layout.common);
+static_assert(sizeof(ForwardCommon) <= layout.common);
 
 /// Q, then the ring of K, that of V, P of waves that share rows, the common data, and what rows see; at the
 /// end, rows to be stored.
-struct Memory {
+struct PortableForwardMemory {
   u32 q, keys, values, p;
   float2* scratch;  // reuses the memory of P, which is made after this was used
   StagedRow* staged;
-  Common* common;
+  ForwardCommon* common;
   RowKeyRanges visible;
 
-  REGARD_DEVICE explicit Memory(u8* dynamic)
+  REGARD_DEVICE explicit PortableForwardMemory(u8* dynamic)
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
@@ -46,52 +46,52 @@ struct Memory {
     scratch = reinterpret_cast<float2*>(behind);
     static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.p);
     behind += layout.p;
-    common = reinterpret_cast<Common*>(behind);
+    common = reinterpret_cast<ForwardCommon*>(behind);
     visible = {&common->visible, reinterpret_cast<RowKeyRange*>(behind + layout.common)};
   }
 };
 
-class Block {
+class PortableForwardBlock {
  public:
-  REGARD_DEVICE Block(const PortableForwardArguments& a, const Memory& memory)
+  REGARD_DEVICE PortableForwardBlock(const PortableForwardArguments& a, const PortableForwardMemory& memory)
       : a_(a), memory_(memory), common_(*memory.common) {}
 
-  REGARD_DEVICE void run(const Work& work) {
+  REGARD_DEVICE void run(const PortableForwardWork& work) {
     Head head(a_, work.batch, work.head);
     head.sequence.sq *= a_.pack_gqa;
     if (work.first_row >= head.sequence.sq) return;
     start(work, head);
 #pragma unroll 1
     for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
-    if (key::dropout && a_.dropout_mask.data) {
-      const Work& again = common_.work;
+    if (config::dropout && a_.dropout_mask.data) {
+      const PortableForwardWork& again = common_.work;
       write_dropout_mask({a_, again.batch, again.head}, common_.random, again.first_row, common_.to.rows);
     }
   }
 
  private:
-  REGARD_DEVICE void start(const Work& work, const Head& head) {
+  REGARD_DEVICE void start(const PortableForwardWork& work, const Head& head) {
     if (thread() == 0) {
       common_.work = work;
       common_.to = Destination(a_, head, work);
-      common_.k = Source(head.k(0), a_.k.row);
-      common_.v = Source(head.v(0), a_.v.row);
-      if constexpr (key::bits) common_.bits = Bits(head, work.first_row);
+      common_.k = RowSource(head.k(0), a_.k.row);
+      common_.v = RowSource(head.v(0), a_.v.row);
+      if constexpr (config::bits) common_.bits = Bits(head, work.first_row);
       common_.bias = ScoreBias(head, work.first_row);
-      if constexpr (key::dropout) common_.random = random_of(head);
-      common_.scale = Scale(head);
+      if constexpr (config::dropout) common_.random = random_of(head);
+      common_.scale = PortableScoreScale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
-    const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
-    load_tile<block_q, layout.d, layout.row_of_q>(memory_.q,
-                                                  Source(head.q(0), packed_pitch(a_.pack_gqa, a_.q)), rows);
+    const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, config::d};
+    load_tile<block_q, layout.d, layout.row_of_q>(
+        memory_.q, RowSource(head.q(0), pack_gqa_pitch(a_.pack_gqa, a_.q)), rows);
     memory_.visible.find(a_, a_, head.sequence, work.first_row, work.split);
   }
 
   /// The first tile from the one at `key` on that some row sees.
   REGARD_DEVICE i32 tile_from(i32 key) const {
     key = common_.visible.tile_from(key);
-    if constexpr (key::bits) {
+    if constexpr (config::bits) {
       while (is_tile(key) && !common_.bits.any(key)) key = common_.visible.tile_from(key + block_k);
     }
     return key;
@@ -102,7 +102,7 @@ class Block {
   /// first is kept.
   using Tiles = i32[stages + 1];
   REGARD_DEVICE i32 following(const Tiles& tiles, i32 i) const {
-    if constexpr (key::bits) return tiles[i];
+    if constexpr (config::bits) return tiles[i];
     i32 key = tiles[0];
 #pragma unroll
     for (; i > 0; --i) key = tile_from(key + block_k);
@@ -116,33 +116,34 @@ class Block {
 
   /// Past the last tile there is nothing to load, but the group still counts.
   template <i32 columns, i32 row_bytes>
-  REGARD_DEVICE void load(u32 to, const Source& from, i32 key, i32 first_column, i32 end_column) const {
+  REGARD_DEVICE void load(u32 to, const RowSource& from, i32 key, i32 first_column, i32 end_column) const {
     if (is_tile(key))
       load_tile<block_k, columns, row_bytes>(to, from, {key, common_.sk, first_column, end_column});
     end_copies();
   }
   REGARD_DEVICE void load_keys(i32 key, i32 slot, i32 first_column) const {
-    load<block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k, key, first_column, key::d);
+    load<block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k, key, first_column,
+                                   config::d);
   }
   REGARD_DEVICE void load_values(i32 key, i32 slot, i32 first_column) const {
     load<block_dv, layout.row_of_v>(memory_.values + slot * layout.values, common_.v, key, first_column,
-                                    key::dv);
+                                    config::dv);
   }
 
   /// Starts the loads that are pending when the first tile begins, which is then in tiles[0]. A loop,
   /// because the compiler takes long for each load; K and V share one if they have the same shape and are
   /// loaded whole.
   REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
-    constexpr bool alike = key::d == key::dv && block_d == layout.d && block_d == block_dv;
-    static_assert(!alike || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
+    constexpr bool same_layout = config::d == config::dv && block_d == layout.d && block_d == block_dv;
+    static_assert(!same_layout || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
     tiles[stages] = tile_from(common_.visible.any.begin / block_k * block_k);
 #pragma unroll 1
     for (i32 i = 0; i < 2 * stages - 1; ++i) {
       const i32 key = tiles[stages], slot = i / 2;
       const bool values = i % 2 != 0;
-      if constexpr (alike)
+      if constexpr (same_layout)
         load<block_d, layout.row_of_k>((values ? memory_.values : memory_.keys) + slot * layout.keys,
-                                       values ? common_.v : common_.k, key, 0, key::d);
+                                       values ? common_.v : common_.k, key, 0, config::d);
       else if (values)
         load_values(key, slot, first_column);
       else
@@ -177,7 +178,7 @@ class Block {
   /// The weights of a tile, which are added to the rows' sums. If some come out too large, the scores are
   /// multiplied once more, as K is still in memory, and row_max is updated. Ends when V is visible to all
   /// and K is no longer read.
-  REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, RowState& rows, Output& o) const {
+  REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, WaveRowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
@@ -186,10 +187,10 @@ class Block {
     for (;;) {
       Scores s;
       multiply_keys(s, key, slot, large != 0);
-      const Scale scale = common_.scale;  // read here, because there are no registers to keep it
+      const PortableScoreScale scale = common_.scale;  // read here, because there are no registers to keep it
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
-      if (key::bits || !common_.visible.sees_tile(key))
+      if (config::bits || !common_.visible.sees_tile(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;
@@ -198,7 +199,8 @@ class Block {
       }
       const u32 found = make_p(s, rows, scale.log2, sum);
       p.pack(s);
-      if constexpr (key::dropout) drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
+      if constexpr (config::dropout)
+        drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       p.share();
       bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
@@ -227,7 +229,7 @@ class Block {
   /// group each, K first; `stages` tiles of K and one fewer of V are being copied when a tile begins.
   REGARD_DEVICE void columns(i32 first_column) {
     Output o = {};
-    RowState rows;
+    WaveRowState rows;
     Tiles tiles = {};
     load_first(tiles, first_column);
 #pragma unroll 1
@@ -240,7 +242,7 @@ class Block {
       load_keys(following(tiles, stages), slot, 0);
       const Multiply::B<ColumnsV, across> v(memory_.values + slot * layout.values, part_of_wave());
       Multiply::add<block_k>(o, p.operand_a(), v);
-      if constexpr (key::bits)
+      if constexpr (config::bits)
         advance(tiles);
       else
         tiles[0] = following(tiles, 1);
@@ -252,15 +254,16 @@ class Block {
   }
 
   const PortableForwardArguments& a_;
-  const Memory memory_;
-  Common& common_;
+  const PortableForwardMemory memory_;
+  ForwardCommon& common_;
 };
 
 }  // namespace regard
 
 extern "C" __global__ void __launch_bounds__(regard::threads,
-                                             regard::key::occupancy > 0 ? regard::key::occupancy : 1)
+                                             regard::config::occupancy > 0 ? regard::config::occupancy : 1)
     REGARD_SYMBOL(const __grid_constant__ regard::PortableForwardArguments arguments) {
   extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
-  regard::Block(arguments, regard::Memory(dynamic)).run(regard::Work(arguments, blockIdx.x));
+  regard::PortableForwardBlock(arguments, regard::PortableForwardMemory(dynamic))
+      .run(regard::PortableForwardWork(arguments, blockIdx.x));
 }

@@ -9,7 +9,7 @@
 
 namespace regard {
 
-constexpr bool by_position = key::mask != Mask::none;
+constexpr bool by_position = config::mask != Mask::none;
 constexpr i32 word_keys = 32;
 static_assert(block_k % word_keys == 0);
 

@@ -46,7 +46,8 @@ REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits
     each_row([&](i32 m, i32 half) {
       const i32 row = first_row + row_offset(m, half);
       u32 word = by_position ? visible.word(row, key) : of_all;
-      if constexpr (key::bits) word &= bits.word(row, key) >> (wave_keys < word_keys ? key % word_keys : 0);
+      if constexpr (config::bits)
+        word &= bits.word(row, key) >> (wave_keys < word_keys ? key % word_keys : 0);
       word >>= first_column;
 #pragma unroll
       for (i32 n = 0; n < tiles; ++n)

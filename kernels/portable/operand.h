@@ -19,8 +19,8 @@ struct SharedOperand {
 
 /// The address of a lane's row of an operand, from this column on; rows and columns are those in memory.
 template <class Operand>
-REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column) {
-  return place<Operand::row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
+REGARD_DEVICE u32 shared_offset_of(LdmatrixRow lane, i32 column) {
+  return shared_offset<Operand::row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
 }
 
 /// A of a wave whose first row is `row`.
@@ -29,9 +29,10 @@ class SharedLeft {
  public:
   REGARD_DEVICE SharedLeft(u32 operand, i32 row) : first_(operand) {
     if constexpr (Operand::transposed)
-      first_ += place_of<Operand>(LdmatrixRow::of_rights(), row);
+      first_ += shared_offset_of<Operand>(LdmatrixRow::of_rights(), row);
     else
-      first_ += place_of<Operand>(LdmatrixRow::of_left(), 0) + static_cast<u32>(row * Operand::row_bytes);
+      first_ +=
+          shared_offset_of<Operand>(LdmatrixRow::of_left(), 0) + static_cast<u32>(row * Operand::row_bytes);
   }
 
   /// The i-th `depth` of the summed dimension, of the m-th row tile.
@@ -76,10 +77,10 @@ class SharedRight {
   REGARD_DEVICE SharedRight(u32 operand, i32 part) : first_(operand) {
     const i32 column = column_of_part(part);
     if constexpr (Operand::transposed)
-      first_ += place_of<Operand>(LdmatrixRow::of_left(), column);
+      first_ += shared_offset_of<Operand>(LdmatrixRow::of_left(), column);
     else
-      first_ +=
-          place_of<Operand>(LdmatrixRow::of_rights(), 0) + static_cast<u32>(column * Operand::row_bytes);
+      first_ += shared_offset_of<Operand>(LdmatrixRow::of_rights(), 0) +
+                static_cast<u32>(column * Operand::row_bytes);
   }
 
   /// The i-th `depth` of the summed dimension, from the n-th column tile on.

@@ -80,7 +80,7 @@ struct LeftP<true, true> {
   }
   REGARD_DEVICE void share() const {
     const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
-    const u32 first = rows + place<row_bytes>(Fragment::row(), byte);
+    const u32 first = rows + shared_offset<row_bytes>(Fragment::row(), byte);
     each_row([&](i32 m, i32 half) {
 #pragma unroll
       for (i32 n = 0; n < key_tiles; ++n)

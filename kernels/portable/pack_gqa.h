@@ -9,21 +9,21 @@
 namespace regard {
 
 /// The packed heads of a batch, and the rows of the longest of each.
-struct PackedHeads {
+struct HeadGroups {
   u32 heads, rows;
 
-  REGARD_INLINE PackedHeads(const Arguments& a, i64 pack_gqa)
+  REGARD_INLINE HeadGroups(const Arguments& a, i64 pack_gqa)
       : heads(static_cast<u32>(pack_gqa > 1 ? a.hk : a.hq)),
         rows(static_cast<u32>(pack_gqa > 1 ? pack_gqa : a.sq)) {}
 };
 
 /// Which row of which query head a packed row is; `head`: the first of the packed heads.
-REGARD_INLINE HeadRow unpacked(i64 pack_gqa, i64 head, i64 row) {
+REGARD_INLINE HeadRow row_of_group(i64 pack_gqa, i64 head, i64 row) {
   return pack_gqa > 1 ? HeadRow{head + row, 0} : HeadRow{head, row};
 }
 
 /// The distance from one packed row to the next.
-REGARD_INLINE i64 packed_pitch(i64 pack_gqa, const Rows& rows) {
+REGARD_INLINE i64 pack_gqa_pitch(i64 pack_gqa, const Rows& rows) {
   return pack_gqa > 1 ? rows.head : rows.row;
 }
 

@@ -5,14 +5,14 @@
 
 namespace regard {
 
-constexpr i32 block_q = key::block_q, block_k = key::block_k, threads = key::warps * wave;
+constexpr i32 block_q = config::block_q, block_k = config::block_k, threads = config::warps * wave;
 
 /// A wave has whole rows of the tile. Or `across` waves share rows: each has a part of the keys, and
 /// together they have `across` times as many rows, so that they read that much less of K from shared memory.
-constexpr i32 across = key::warps_across > 1 ? key::warps_across : 1;
-constexpr i32 wave_rows = block_q / key::warps * across, row_tiles = wave_rows / Fragment::rows;
+constexpr i32 across = config::warps_across > 1 ? config::warps_across : 1;
+constexpr i32 wave_rows = block_q / config::warps * across, row_tiles = wave_rows / Fragment::rows;
 constexpr i32 wave_keys = block_k / across, key_tiles = wave_keys / Fragment::columns;
-static_assert(row_tiles > 0 && row_tiles * Fragment::rows * key::warps == block_q * across);
+static_assert(row_tiles > 0 && row_tiles * Fragment::rows * config::warps == block_q * across);
 static_assert(wave_keys % 16 == 0);
 
 using Scores = Fragment[row_tiles][key_tiles];

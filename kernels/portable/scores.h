@@ -8,14 +8,14 @@
 
 namespace regard {
 
-constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
-constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
+constexpr bool alibi = config::bias == Bias::alibi || config::bias == Bias::alibi_batch;
+constexpr bool elementwise_bias = config::bias != Bias::none && !alibi;
 constexpr bool has_bias = alibi || elementwise_bias;
 /// Whether more than a factor and a mask comes between Q K^T and the softmax.
-constexpr bool changes_scores = key::softcap || has_bias;
+constexpr bool changes_scores = config::softcap || has_bias;
 
 REGARD_DEVICE float descale(const Head& head, const float* factors) {
-  if constexpr (bytes_of<key::dtype> > 1) return 1.0f;
+  if constexpr (bytes_of<config::dtype> > 1) return 1.0f;
   const Arguments& a = head.arguments;
   return factors ? factors[head.batch * a.descale_batch + head.kv_head * a.descale_head] : 1.0f;
 }
@@ -23,17 +23,17 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 /// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score
 /// is then the largest product); if scores are changed it is applied earlier. The softmax also multiplies a
 /// soft cap's tanh by the cap, unless a bias is added to it.
-struct Scale {
+struct PortableScoreScale {
   float before;
   float natural;  // from scores in that form to natural logarithms
   float log2;     // and to base-2 logarithms
 
-  REGARD_DEVICE explicit Scale(const Head& head) {
+  REGARD_DEVICE explicit PortableScoreScale(const Head& head) {
     const Arguments& a = head.arguments;
     const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
     const bool late = !changes_scores && scale > 0;
-    natural = key::softcap && !has_bias ? a.softcap : late ? scale : 1.0f;
-    before = late ? 1.0f : key::softcap ? scale / a.softcap : scale;
+    natural = config::softcap && !has_bias ? a.softcap : late ? scale : 1.0f;
+    before = late ? 1.0f : config::softcap ? scale / a.softcap : scale;
     log2 = natural * log2_of_e;
   }
 };
@@ -49,9 +49,9 @@ struct ScoreBias {
 
   ScoreBias() = default;
   REGARD_DEVICE ScoreBias(const Head& head, i32 first_row)
-      : rows(elementwise_bias ? head.address<key::bias_type>(head.arguments.bias, head.head, first_row)
+      : rows(elementwise_bias ? head.address<config::bias_type>(head.arguments.bias, head.head, first_row)
                               : nullptr),
-        pitch(head.arguments.bias.row * bytes_of<key::bias_type>),
+        pitch(head.arguments.bias.row * bytes_of<config::bias_type>),
         last_row(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q)) - 1),
         keys(static_cast<i32>(head.sequence.sk)),
         diagonal(first_row + static_cast<i32>(head.sequence.bottom_right())),
@@ -65,7 +65,7 @@ struct ScoreBias {
   /// The elementwise bias of a row of the tile; 0 past the last key. Rows past the last one repeat it.
   REGARD_DEVICE float at(i32 row, i32 key) const {
     const u8* from = rows + smaller(row, last_row) * pitch;
-    return key < keys ? load_element<key::bias_type>(from, key) : 0.0f;
+    return key < keys ? load_element<config::bias_type>(from, key) : 0.0f;
   }
 };
 
@@ -101,7 +101,7 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
 /// compile.
 template <class Function>
 REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
-  constexpr i32 together = key::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
+  constexpr i32 together = config::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
 #pragma unroll 1
   for (i32 done = 0; done < key_tiles; done += together) {
 #pragma unroll
@@ -160,8 +160,8 @@ REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float sca
 
 /// The only place where scores are changed. `softcap` is the value in the arguments.
 REGARD_DEVICE void change_scores(Scores& s, const ScoreBias& bias, i32 key, float scale, float softcap) {
-  if constexpr (key::softcap) cap(s, scale);
-  if constexpr (has_bias || !key::softcap) add_bias(s, bias, key, key::softcap ? softcap : scale);
+  if constexpr (config::softcap) cap(s, scale);
+  if constexpr (has_bias || !config::softcap) add_bias(s, bias, key, config::softcap ? softcap : scale);
 }
 
 }  // namespace regard

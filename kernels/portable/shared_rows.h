@@ -10,36 +10,36 @@ namespace regard {
 
 /// Computed from the key. Not a variable, which compilers would lay out next to those that kernels read.
 constexpr REGARD_INLINE portable::TileShape tile_shape() {
-  return {.bytes = bytes_of<key::dtype>,
-          .d = key::d,
-          .dv = key::dv,
-          .block_q = key::block_q,
-          .block_k = key::block_k,
-          .block_d = key::block_d,
-          .block_dv = key::block_dv,
-          .stages = key::stages,
-          .warps = key::warps,
-          .warps_across = key::warps_across};
+  return {.bytes = bytes_of<config::dtype>,
+          .d = config::d,
+          .dv = config::dv,
+          .block_q = config::block_q,
+          .block_k = config::block_k,
+          .block_d = config::block_d,
+          .block_dv = config::block_dv,
+          .stages = config::stages,
+          .warps = config::warps,
+          .warps_across = config::warps_across};
 }
 
 /// The type in which Q, K, V and the weights are multiplied: fp8 as fp16, which represents it exactly.
-constexpr DType operand = bytes_of<key::dtype> == 1 ? DType::fp16 : key::dtype;
+constexpr DType operand = bytes_of<config::dtype> == 1 ? DType::fp16 : config::dtype;
 constexpr i32 operand_bytes = bytes_of<operand>;
 
 /// Rows of one head of a tensor in global memory.
-struct Source {
+struct RowSource {
   const u8* rows;
   i64 pitch;  // bytes from one row to the next
   bool aligned;
 
-  REGARD_DEVICE Source(const u8* first, i64 stride)
+  REGARD_DEVICE RowSource(const u8* first, i64 stride)
       : rows(first),
-        pitch(stride * bytes_of<key::dtype>),
-        aligned(operand == key::dtype && (reinterpret_cast<u64>(first) | static_cast<u64>(pitch)) % 16 == 0) {
-  }
+        pitch(stride * bytes_of<config::dtype>),
+        aligned(operand == config::dtype &&
+                (reinterpret_cast<u64>(first) | static_cast<u64>(pitch)) % 16 == 0) {}
 
   REGARD_DEVICE const u8* at(i32 row, i32 column) const {
-    return rows + row * pitch + column * bytes_of<key::dtype>;
+    return rows + row * pitch + column * bytes_of<config::dtype>;
   }
 };
 
@@ -52,10 +52,10 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
     if (i >= count) break;
     if constexpr (operand_bytes == 4)
       words[i] = reinterpret_cast<const u32*>(from)[i];
-    else if constexpr (bytes_of<key::dtype> == 2)
+    else if constexpr (bytes_of<config::dtype> == 2)
       words[i / 2] |= u32{reinterpret_cast<const u16*>(from)[i]} << 16 * (i % 2);
     else
-      words[i / 2] |= (halves_of_fp8<key::dtype>(from[i]) & 0xffffu) << 16 * (i % 2);
+      words[i / 2] |= (halves_of_fp8<config::dtype>(from[i]) & 0xffffu) << 16 * (i % 2);
   }
   store_vector(to, words);
 }
@@ -72,15 +72,15 @@ constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
 
 /// The offset of a vector in a tile; tiles start at a line boundary.
 template <i32 row_bytes>
-REGARD_DEVICE u32 place(i32 row, i32 byte) {
+REGARD_DEVICE u32 shared_offset(i32 row, i32 byte) {
   return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
 }
 /// From a vector's offset to the one `bytes` further in its row, provided that `bytes` shares no bits with
 /// its position in the line, except for the swizzle.
 template <i32 row_bytes>
-REGARD_DEVICE u32 along(u32 place, i32 bytes) {
+REGARD_DEVICE u32 along(u32 offset, i32 bytes) {
   constexpr i32 line = portable::ForwardLayout::line;
-  return swizzled<row_bytes> ? (place ^ bytes % line) + bytes / line * line : place + bytes;
+  return swizzled<row_bytes> ? (offset ^ bytes % line) + bytes / line * line : offset + bytes;
 }
 
 constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
@@ -95,7 +95,7 @@ REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
 
 /// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
 template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
+REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
   const i32 number = thread();
   i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
@@ -103,7 +103,7 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
 #pragma unroll 1
     for (i32 i = number; i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
-      convert_vector(to + place<row_bytes>(row, column * operand_bytes),
+      convert_vector(to + shared_offset<row_bytes>(row, column * operand_bytes),
                      source.at(bounds.first_row + row, bounds.first_column + column),
                      count_there<per_vector>(rows_left - row, columns_left - column));
     }
@@ -114,7 +114,7 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
   const i32 row = number / across, column = number % across * per_vector;
   const bool all_columns = columns_left >= columns;
   const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
-  to += place<row_bytes>(row, column * operand_bytes);
+  to += shared_offset<row_bytes>(row, column * operand_bytes);
   rows_left -= row, columns_left -= column;
 #pragma unroll 8
   for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {

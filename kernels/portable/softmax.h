@@ -11,11 +11,11 @@ namespace regard {
 /// row_max is the maximum of the first tile with keys that its row sees, and normally stays: most tiles do
 /// not compute a maximum. When sums of weights reach highest_p, the tile's maximum replaces it, and the sums
 /// so far are rescaled. The result of a row depends on its own scores alone.
-struct RowState {
+struct WaveRowState {
   RowNumbers row_max, sum;  // -infinity: no key seen yet
   bool settled = false;     // every row of the waves that decide together has a row_max, and none is huge
 
-  REGARD_DEVICE RowState() {
+  REGARD_DEVICE WaveRowState() {
     each_row([&](i32 m, i32 half) {
       row_max[m][half] = -infinity;
       sum[m][half] = 0;
@@ -82,7 +82,7 @@ struct RowMaxima {
 
 /// Sets row_max of rows that have none, and raises it for rows whose weights are too large. Rescales their
 /// sums; `factor` is what O has to be rescaled by.
-REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float scale_log2,
+REGARD_DEVICE void update_row_max(const RowMaxima& maxima, WaveRowState& rows, float scale_log2,
                                   RowNumbers& factor) {
   bool settled = true;
   each_row([&](i32 m, i32 half) {
@@ -103,7 +103,7 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
 }
 
 /// Subtracts a huge row_max from the scores of its row; it counts as 0 from then on.
-REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float scale_log2) {
+REGARD_DEVICE void subtract_huge_row_max(Scores& s, const WaveRowState& rows, float scale_log2) {
   each_row([&](i32 m, i32 half) {
     const float row_max = finite(rows.row_max[m][half]);
     const float taken = is_huge(row_max * scale_log2) ? row_max : 0.0f;
@@ -116,7 +116,7 @@ REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float 
 
 /// Scores become weights, and `sum` the sum of this thread's weights. Returns the rows whose weights have
 /// reached highest_p.
-REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float scale_log2, RowNumbers& sum) {
+REGARD_DEVICE u32 make_p(Scores& s, const WaveRowState& rows, float scale_log2, RowNumbers& sum) {
   if (!rows.settled) subtract_huge_row_max(s, rows, scale_log2);
   u32 large = 0;
   each_row([&](i32 m, i32 half) {
@@ -146,14 +146,14 @@ REGARD_DEVICE void rescale(Output& o, const RowNumbers& factor) {
         for (i32 i = 0; i < Fragment::width; ++i) o[m][c].x[half][i] *= factor[m][half];
 }
 
-struct SoftmaxEnd {
+struct PortableSoftmaxEnd {
   float inverse;  // 1 / sum, 0 for a row that sees no key
   float lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
 
 /// `natural`: from row_max to natural units, in which it is finite wherever a score is. The learned sink,
 /// -infinity if there is none, is added here: a key with no value.
-REGARD_DEVICE SoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
+REGARD_DEVICE PortableSoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
   const bool seen = sum != 0;  // NaN if a score is NaN, which a maximum ignores
   const float top = seen ? row_max * natural : -infinity, highest = fmaxf(top, sink);
   const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;

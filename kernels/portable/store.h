@@ -18,7 +18,7 @@ constexpr i64 first_free_byte = layout.dv > block_dv ? layout.q : 0;
 constexpr i64 free_bytes = layout.q + stages * (layout.keys + layout.values) - first_free_byte;
 
 /// The type of O in shared memory: the one in which it will be stored or, if that is not 16-bit, fp32.
-constexpr DType staged = bytes_of<key::out> == 2 ? key::out : DType::fp32;
+constexpr DType staged = bytes_of<config::out> == 2 ? config::out : DType::fp32;
 
 /// A row to be stored, with as many columns of O as there is room for.
 struct alignas(16) StagedRow {
@@ -51,11 +51,12 @@ struct Destination {
   i32 rows;
 
   Destination() = default;
-  REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head, const Work& work) {
-    const HeadRow first = unpacked(a.pack_gqa, head.head, work.first_row);
+  REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head,
+                            const PortableForwardWork& work) {
+    const HeadRow first = row_of_group(a.pack_gqa, head.head, work.first_row);
     if (a.splits > 1) {
       lse = head.row_of_part(first, work.split);
-      o = lse * key::dv;
+      o = lse * config::dv;
     } else {
       lse = head.lse(first) - static_cast<float*>(a.lse.data);
       o = head.o(first) - static_cast<u8*>(a.o.data);
@@ -72,14 +73,14 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
                             i32 first_row, i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;
   float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
-  const i64 pitch = is_part ? 1 : packed_pitch(a.pack_gqa, a.lse), first = to.lse + first_row * pitch;
+  const i64 pitch = is_part ? 1 : pack_gqa_pitch(a.pack_gqa, a.lse), first = to.lse + first_row * pitch;
   writes_lse = writes_lse && lse;
   const float factor = to.factor, sink = to.sink;
 #pragma unroll 1
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
     const float sum = across > 1 ? row.sum[0] + row.sum[1] : row.sum[0];
-    const SoftmaxEnd end = end_softmax(row.row_max, sum, natural, sink);
+    const PortableSoftmaxEnd end = end_softmax(row.row_max, sum, natural, sink);
     row.factor = end.inverse * factor;
     if (writes_lse) lse[first + i * pitch] = end.lse;
   }
@@ -95,14 +96,14 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
     const i32 at = i % vectors * width, column = columns.begin + at;
     if (i >= count * vectors || column >= columns.end) continue;
     const u8* const from = rows[i / vectors].o + at * StagedRow::width;
-    u8* const there = to + i / vectors * pitch + column * bytes_of<key::out>;
-    if constexpr (staged == key::out) {
+    u8* const there = to + i / vectors * pitch + column * bytes_of<config::out>;
+    if constexpr (staged == config::out) {
       copy_bytes<width * bytes_of<staged>>(there, from);
     } else {
       float x[width];
 #pragma unroll
       for (i32 j = 0; j < width; ++j) x[j] = reinterpret_cast<const float*>(from)[j];
-      store_elements<key::out>(there, x);
+      store_elements<config::out>(there, x);
     }
   }
 }
@@ -111,8 +112,9 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
 /// `first_row` counts within the block.
 REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
                              i32 first_row, i32 count, Range32 columns) {
-  constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
-  const i64 pitch = packed_pitch(a.pack_gqa, a.o) * bytes;
+  constexpr i32 bytes = bytes_of<config::out>,
+                width = smaller(smaller(power_of_two_in(config::dv), 8), 16 / bytes);
+  const i64 pitch = pack_gqa_pitch(a.pack_gqa, a.o) * bytes;
   u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;
   if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (width * bytes) == 0)
     send_rows<width>(to, pitch, rows, count, columns);
@@ -122,21 +124,21 @@ REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, 
 
 /// Stores rows of a part of the keys, which are consecutive: neighbouring lanes write 32 bytes of one row.
 REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_column) {
-  constexpr bool all_columns = key::dv == layout.dv;
+  constexpr bool all_columns = config::dv == layout.dv;
   each_row([&](i32 m, i32 half) {
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
-    float* const of_row = to + row * key::dv + own_column;
+    float* const of_row = to + row * config::dv + own_column;
 #pragma unroll
     for (i32 c = 0; c < column_tiles; ++c) {
       const i32 column = own_column + column_offset(c);
       float* const there = of_row + column_offset(c);  // the instruction adds this offset
       const float(&x)[2] = o[m][c].x[half];
-      if constexpr (key::dv % 2 == 0) {
-        if (all_columns || column < key::dv) store_pair(there, x[0], x[1]);
+      if constexpr (config::dv % 2 == 0) {
+        if (all_columns || column < config::dv) store_pair(there, x[0], x[1]);
       } else {
-        if (column < key::dv) there[0] = x[0];
-        if (column + 1 < key::dv) there[1] = x[1];
+        if (column < config::dv) there[0] = x[0];
+        if (column + 1 < config::dv) there[1] = x[1];
       }
     }
   });
@@ -144,11 +146,11 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
 
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of them or a part.
 REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
-                         const RowState& rows, Output& o, i32 first_column, float natural) {
+                         const WaveRowState& rows, Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();
   const i32 count = smaller(to.rows - wave_row, wave_rows),
-            end = smaller<i32>(key::dv, first_column + block_dv);
+            end = smaller<i32>(config::dv, first_column + block_dv);
   staged_rows += wave_row;
   StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
@@ -166,7 +168,7 @@ REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& t
   rescale(o, factor);
   const i32 own_column = column_of_wave() + Fragment::column();
   if (a.splits > 1) {
-    send_part(a.partial_o + to.o + wave_row * key::dv, o, count, first_column + own_column);
+    send_part(a.partial_o + to.o + wave_row * config::dv, o, count, first_column + own_column);
     return;
   }
   const u32 own_columns = shared_address(own->o + own_column * StagedRow::width);

@@ -14,7 +14,7 @@ static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
 /// Waves that share rows each have a part of the columns of O.
 constexpr i32 wave_columns = block_dv / across, column_tiles = wave_columns / Fragment::columns;
 static_assert(wave_columns % 16 == 0);
-static_assert(across == 1 || (across == 2 && key::warps % 2 == 0 && operand != DType::fp32));
+static_assert(across == 1 || (across == 2 && config::warps % 2 == 0 && operand != DType::fp32));
 
 using Output = Fragment[row_tiles][column_tiles];
 

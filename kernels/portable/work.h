@@ -8,21 +8,21 @@
 
 namespace regard {
 
-struct Work {
+struct PortableForwardWork {
   i32 batch, head, split, first_row;
 
-  Work() = default;
+  PortableForwardWork() = default;
 
   /// In 32 bits, which hold any grid, because a 64-bit division is a function call.
-  REGARD_DEVICE Work(const PortableForwardArguments& a, u32 block) {
-    const PackedHeads packed(a, a.pack_gqa);
-    const u32 splits = static_cast<u32>(a.splits), heads_of_batch = packed.heads;
+  REGARD_DEVICE PortableForwardWork(const PortableForwardArguments& a, u32 block) {
+    const HeadGroups groups(a, a.pack_gqa);
+    const u32 splits = static_cast<u32>(a.splits), heads_of_batch = groups.heads;
     split = static_cast<i32>(block % splits);
     block /= splits;
     const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
-    const u32 row_blocks = (packed.rows + block_q - 1) / block_q;
+    const u32 row_blocks = (groups.rows + block_q - 1) / block_q;
     u32 index, row_block;
-    if (key::mask != Mask::none && a.positional) {
+    if (config::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see the most keys. They run first, so that none is left at the
       // end.
       const u32 together = smaller(static_cast<u32>(a.side_by_side), heads);

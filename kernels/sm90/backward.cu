@@ -10,21 +10,21 @@
 #include "kernels/sm90/backward_loader.h"
 #include "kernels/sm90/backward_pair.h"
 
-extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1)
+extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v,
                   const __grid_constant__ regard::TensorMap grad_o,
                   const __grid_constant__ regard::BackwardArguments arguments) {
   using namespace regard;
   extern __shared__ char dynamic[];
-  __shared__ Shared shared;
+  __shared__ Sm90BackwardShared shared;
   if (threadIdx.x < wave) shared.init();
   __syncthreads();
   launch_dependent_grids();
   wait_on_dependent_grids();
-  const Memory memory(dynamic);
+  const Sm90BackwardMemory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
-  const Work work(arguments, blockIdx.x);
+  const Sm90BackwardWork work(arguments, blockIdx.x);
   // The registers that the block is launched with, 168 per thread, are moved to the warpgroups that need
   // them. The compiler must not need more than each one is given.
   if (warpgroup == 0) {
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
   } else {
     reg_alloc<240>();
     if constexpr (!shares_keys) {
-      Consumer(arguments, work, shared, memory, warpgroup - 1).run();
+      BackwardConsumer(arguments, work, shared, memory, warpgroup - 1).run();
     } else {
       const Pair pair(arguments, work, shared, memory);
       if (warpgroup == 1)

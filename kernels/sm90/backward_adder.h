@@ -9,12 +9,13 @@
 namespace regard {
 
 /// A block's position among those that add to a tile of dQ.
-struct Place {
+struct AdderTurn {
   i64 number;  // of the tile
   u32 before;  // blocks that have added; with tickets 1: at least one
 
-  Place() = default;
-  REGARD_DEVICE Place(const BackwardArguments& a, const Work& work, const Window& window, const Tile& tile)
+  AdderTurn() = default;
+  REGARD_DEVICE AdderTurn(const BackwardArguments& a, const Sm90BackwardWork& work, const Window& window,
+                          const QueryTileCursor& tile)
       : number(first_tile(a, work.sequence, tile.head) + tile.index) {
     if (a.tickets)
       before = smaller(atomicAdd(a.tickets + number, 1u), 1u);
@@ -33,29 +34,29 @@ struct Place {
 };
 
 /// By one thread: from shared memory, where consumers have left it.
-REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shared& shared,
-                              const Memory& memory) {
+REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Sm90BackwardWork& work,
+                              Sm90BackwardShared& shared, const Sm90BackwardMemory& memory) {
   const Window window(a, work.sequence);
   u32 parity = 0;
 #pragma unroll 1
-  for (Tile tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
-    const Place place(a, work, window, tile);
-    float* const sum = a.grad_q_sum + place.number * (block_q * static_cast<i64>(layout.d));
-    place.wait(a);
-    if (place.before > 0) order_memory_before_boxes();
+  for (QueryTileCursor tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
+    const AdderTurn own_turn(a, work, window, tile);
+    float* const sum = a.grad_q_sum + own_turn.number * (block_q * static_cast<i64>(layout.d));
+    own_turn.wait(a);
+    if (own_turn.before > 0) order_memory_before_boxes();
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
       shared.grad_q_full[i].wait(parity);
-      if (place.before == 0)
+      if (own_turn.before == 0)
         store_bytes(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
       else
         add_floats(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
     }
     end_stored_boxes();
-    if (place.is_waited_for(a)) {
+    if (own_turn.is_waited_for(a)) {
       // The next block's additions must come after all of this, not only after the reads.
       wait_until_boxes_are_stored();
-      place.end(a);
+      own_turn.end(a);
     } else {
       wait_until_boxes_are_read();
     }
@@ -66,22 +67,23 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shar
 }
 
 /// By a warp: a pair adds from its registers when it is granted the tile.
-REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Work& work, Shared& shared) {
+REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Sm90BackwardWork& work,
+                                Sm90BackwardShared& shared) {
   const Window window(a, work.sequence);
   const bool is_one = threadIdx.x % wave == 0;
   u32 parity = 0;
 #pragma unroll 1
-  for (Tile tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
-    Place place;
+  for (QueryTileCursor tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
+    AdderTurn own_turn;
     if (is_one) {
-      place = Place(a, work, window, tile);
-      place.wait(a);
-      shared.blocks_before = place.before;
+      own_turn = AdderTurn(a, work, window, tile);
+      own_turn.wait(a);
+      shared.blocks_before = own_turn.before;
     }
     __syncwarp();
     for (i32 i = 0; i < consumers; ++i) named_arrive(grad_q_granted + i, granted_threads);
     for (i32 i = 0; i < consumers; ++i) shared.grad_q_full[i].wait(parity);
-    if (is_one && place.is_waited_for(a)) place.end(a);
+    if (is_one && own_turn.is_waited_for(a)) own_turn.end(a);
     __syncwarp();
   }
 }

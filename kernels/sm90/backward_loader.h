@@ -9,7 +9,7 @@
 namespace regard {
 
 REGARD_DEVICE MappedRows mapped_rows(const TensorMap& map, const Rows& rows, const BackwardArguments& a,
-                                     const Work& work, bool of_queries) {
+                                     const Sm90BackwardWork& work, bool of_queries) {
   MappedRows mapped{map, ragged(a), work.batch, 0, 0};
   if (!mapped.ragged) return mapped;
   const Sequence& s = work.sequence;
@@ -31,20 +31,20 @@ struct Loader {
 
   static constexpr i32 box_columns = Sm90BackwardLayout::box_columns;
 
-  REGARD_DEVICE void run(const BackwardArguments& a, const Work& work) const {
-    Tile tile(work);
+  REGARD_DEVICE void run(const BackwardArguments& a, const Sm90BackwardWork& work) const {
+    QueryTileCursor tile(work);
     if (!tile.exists(work)) return;
     keys_full.expect(keys_bytes);
     of_keys.load<block_k, box_columns>(keys, keys_bytes, keys_full, work.kv_head, work.first_key);
     Ring<stages> ring;
 #pragma unroll 1
     for (; tile.exists(work); tile.advance(work), ring.advance()) {
-      empty[ring.stage].wait(ring.parity ^ 1);
-      Barrier& there = full[ring.stage];
+      empty[ring.slot].wait(ring.parity ^ 1);
+      Barrier& there = full[ring.slot];
       there.expect(queries_bytes + static_cast<u32>(layout.row_numbers));
-      of_queries.load<block_q, box_columns>(queries + ring.stage * queries_bytes, queries_bytes, there,
+      of_queries.load<block_q, box_columns>(queries + ring.slot * queries_bytes, queries_bytes, there,
                                             tile.head, tile.first_row());
-      load_bytes(row_numbers + ring.stage * static_cast<u32>(layout.row_numbers),
+      load_bytes(row_numbers + ring.slot * static_cast<u32>(layout.row_numbers),
                  numbers + first_padded_row(a, work.sequence, tile.head) + tile.first_row(),
                  static_cast<u32>(layout.row_numbers), there);
     }

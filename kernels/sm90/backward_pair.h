@@ -16,7 +16,8 @@ namespace regard {
 
 class Pair {
  public:
-  REGARD_DEVICE Pair(const BackwardArguments& a, const Work& work, Shared& shared, const Memory& memory)
+  REGARD_DEVICE Pair(const BackwardArguments& a, const Sm90BackwardWork& work, Sm90BackwardShared& shared,
+                     const Sm90BackwardMemory& memory)
       : a_(a),
         work_(work),
         shared_(shared),
@@ -26,18 +27,18 @@ class Pair {
   /// Scores, P and dV.
   REGARD_DEVICE void run_first() const {
     float dv[columns_v / 2] = {};
-    if (Tile(work_).exists(work_)) make_dv(dv);
+    if (QueryTileCursor(work_).exists(work_)) make_dv(dv);
     if (!work_.has_keys()) return;
-    store_gradient<key::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
-                                       a_.p_scale);
+    store_gradient<config::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
+                                          a_.p_scale);
   }
   /// dP, dS and dK.
   REGARD_DEVICE void run_second() const {
     float dk[columns_k / 2] = {};
-    if (Tile(work_).exists(work_)) make_dk(dk);
+    if (QueryTileCursor(work_).exists(work_)) make_dk(dk);
     if (!work_.has_keys()) return;
-    store_gradient<key::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
-                                      a_.scale / a_.grad_s_factor);
+    store_gradient<config::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
+                                         a_.scale / a_.ds_scale);
   }
 
  private:
@@ -48,14 +49,14 @@ class Pair {
 
   REGARD_DEVICE void make_dv(float (&dv)[columns_v / 2]) const {
     const SeenQueries seen(Window(a_, work_.sequence), work_.first_key, key_);
-    const ScoreScale scale(a_);
-    Scores s;
-    Packed p;
-    Tile tile(work_), last = tile;
+    const BackwardScoreScale scale(a_);
+    BackwardScores s;
+    LeftFragments p;
+    QueryTileCursor tile(work_), last = tile;
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     const auto make_p = [&] {
-      const Weights weights(scale, memory_.lse(ring_q.stage), 0, seen, tile.first_row());
+      const Weights weights(scale, memory_.lse(ring_q.slot), 0, seen, tile.first_row());
       weights.make_p<0>(s, p);
       weights.make_p<1>(s, p);
     };
@@ -70,7 +71,7 @@ class Pair {
     begin_of_queries(dv, p, memory_.grad_o(0));
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {  // of dS and dQ, which belong to the previous tile
-      const i32 last_o = ring_o.stage;
+      const i32 last_o = ring_o.slot;
       last = tile;
       ring_q.advance();
       ring_o.advance();
@@ -88,25 +89,25 @@ class Pair {
         arrive_by_warp(shared_.grad_q_full[0]);
         return;
       }
-      shared_.q_full[ring_q.stage].wait(ring_q.parity);
-      shared_.grad_o_full[ring_o.stage].wait(ring_o.parity);
-      begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(ring_q.stage));
+      shared_.q_full[ring_q.slot].wait(ring_q.parity);
+      shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
+      begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(ring_q.slot));
       wgmma_wait<0>();
       arrive_by_warp(shared_.grad_o_empty[last_o]);
       make_p();
-      arrive_by_warp(shared_.q_empty[ring_q.stage]);
+      arrive_by_warp(shared_.q_empty[ring_q.slot]);
       named_sync(ds_there);
       give_weights(s);
-      add_slices<0, first_slices, false>(last, turn, dv, p, memory_.grad_o(ring_o.stage));
+      add_slices<0, first_slices, false>(last, turn, dv, p, memory_.grad_o(ring_o.slot));
     }
   }
 
   REGARD_DEVICE void make_dk(float (&dk)[columns_k / 2]) const {
     const SeenQueries seen(Window(a_, work_.sequence), work_.first_key, key_);
-    const ScoreScale scale(a_);
-    Scores s, dp;
-    Packed p, ds;
-    Tile tile(work_);
+    const BackwardScoreScale scale(a_);
+    BackwardScores s, dp;
+    LeftFragments p, ds;
+    QueryTileCursor tile(work_);
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     i32 last_q = 0;  // the stage of the previous tile
@@ -114,21 +115,21 @@ class Pair {
     shared_.v_full.wait(0);
 #pragma unroll 1
     for (u32 turn = 0; tile.exists(work_); ++turn) {  // of dS and dQ
-      shared_.q_full[ring_q.stage].wait(ring_q.parity);
-      shared_.grad_o_full[ring_o.stage].wait(ring_o.parity);
-      begin_transposed<0, steps_dv>(dp, memory_.v(), memory_.grad_o(ring_o.stage));
+      shared_.q_full[ring_q.slot].wait(ring_q.parity);
+      shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
+      begin_transposed<0, steps_dv>(dp, memory_.v(), memory_.grad_o(ring_o.slot));
       wgmma_wait<0>();
       if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
       named_sync(weights_there);
       take_weights(s);
-      const Weights weights(scale, 0, memory_.delta(ring_o.stage), seen, tile.first_row());
+      const Weights weights(scale, 0, memory_.delta(ring_o.slot), seen, tile.first_row());
       weights.make_ds(s, dp, p, ds);
-      arrive_by_warp(shared_.grad_o_empty[ring_o.stage]);
+      arrive_by_warp(shared_.grad_o_empty[ring_o.slot]);
       store_ds(memory_.ds(turn % ds_stages), ds);
       warpgroup_sync(own_ds_there);
       named_arrive(ds_there);
-      add_slices<first_slices, slices, true>(tile, turn, dk, ds, memory_.q(ring_q.stage));
-      last_q = ring_q.stage;
+      add_slices<first_slices, slices, true>(tile, turn, dk, ds, memory_.q(ring_q.slot));
+      last_q = ring_q.slot;
       tile.advance(work_);
       ring_q.advance();
       ring_o.advance();
@@ -139,8 +140,8 @@ class Pair {
   /// Slices [first, end) of dQ of a tile, dS K, overlapping with dV += P^T dO or dK += dS^T Q, which ends
   /// after them. Both slices are pending at once if there are enough registers.
   template <i32 first, i32 end, bool at_once, i32 n>
-  REGARD_DEVICE void add_slices(const Tile& tile, u32 turn, float (&sums)[n], const Packed& weights,
-                                u32 queries) const {
+  REGARD_DEVICE void add_slices(const QueryTileCursor& tile, u32 turn, float (&sums)[n],
+                                const LeftFragments& weights, u32 queries) const {
     constexpr i32 count = end - first, consumer = first == 0 ? 0 : 1;
     static_assert(count <= 2);
     Slice dq[2];
@@ -184,7 +185,7 @@ class Pair {
   };
 
   /// Waits until the block is allowed to add dQ of a tile to memory.
-  REGARD_DEVICE SlicesInMemory granted(const Tile& tile, i32 consumer) const {
+  REGARD_DEVICE SlicesInMemory granted(const QueryTileCursor& tile, i32 consumer) const {
     const i64 number = first_tile(a_, work_.sequence, tile.head) + tile.index;
     named_sync(grad_q_granted + consumer, granted_threads);
     return {a_.grad_q_sum + number * (block_q * static_cast<i64>(layout.d)) + threadIdx.x % 128 * 4,
@@ -192,7 +193,7 @@ class Pair {
   }
 
   REGARD_DEVICE void begin_slice(Slice& dq, i32 slice, u32 turn) const {
-    const SharedOperand a(memory_.ds(turn % ds_stages), 0),
+    const MatrixDescriptor a(memory_.ds(turn % ds_stages), 0),
         b(memory_.k() + slice * block_k * box_bytes, block_k * box_bytes);
     wgmma_fence();
     multiply_tiles<block_k / step_rows, Transposed::b>(
@@ -202,13 +203,13 @@ class Pair {
   }
 
   /// Shares the factors of dP - D in the layout that they have in registers.
-  REGARD_DEVICE void give_weights(const Scores& s) const {
+  REGARD_DEVICE void give_weights(const BackwardScores& s) const {
 #pragma unroll
     for (i32 i = 0; i < block_q / 8; ++i)
       store_shared(weights_at(i), s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]);
     named_arrive(weights_there);
   }
-  REGARD_DEVICE void take_weights(Scores& s) const {
+  REGARD_DEVICE void take_weights(BackwardScores& s) const {
 #pragma unroll
     for (i32 i = 0; i < block_q / 8; ++i) load_shared_4(&s[4 * i], weights_at(i));
   }
@@ -217,9 +218,9 @@ class Pair {
   }
 
   const BackwardArguments& a_;
-  const Work& work_;
-  Shared& shared_;
-  const Memory& memory_;
+  const Sm90BackwardWork& work_;
+  Sm90BackwardShared& shared_;
+  const Sm90BackwardMemory& memory_;
   i32 key_;  // the thread's first one; the other is 8 further
 };
 

@@ -10,14 +10,14 @@ namespace regard {
 
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;  // along rows
 constexpr i32 step_rows = 16;                                           // along rows that are k
-constexpr i32 steps_d = (key::d + 15) / 16, steps_dv = (key::dv + 15) / 16;
-constexpr i32 columns_k = (key::d + 31) / 32 * 32, columns_v = (key::dv + 31) / 32 * 32;
+constexpr i32 steps_d = (config::d + 15) / 16, steps_dv = (config::dv + 15) / 16;
+constexpr i32 columns_k = (config::d + 31) / 32 * 32, columns_v = (config::dv + 31) / 32 * 32;
 
 /// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO, steps [first, end) of them.
 /// The very first step initializes the sums.
 template <i32 first, i32 end>
-REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
-  const SharedOperand a(keys, 0), b(queries, 0);
+REGARD_DEVICE void begin_transposed(BackwardScores& sums, u32 keys, u32 queries) {
+  const MatrixDescriptor a(keys, 0), b(queries, 0);
   wgmma_fence();
   const auto bytes_to = [](i32 step, i32 rows) {
     step += first;
@@ -31,18 +31,18 @@ REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
 
 /// dV += P^T dO, or dK += dS^T Q, from weights in registers and a tile of queries.
 template <i32 n>
-REGARD_DEVICE void begin_of_queries(float (&sums)[n], const Packed& weights, u32 queries) {
-  const SharedOperand b(queries, block_q * box_bytes);
+REGARD_DEVICE void begin_of_queries(float (&sums)[n], const LeftFragments& weights, u32 queries) {
+  const MatrixDescriptor b(queries, block_q * box_bytes);
   wgmma_fence();
   multiply_p(sums, weights, [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
   wgmma_commit();
 }
 
 /// dS of 64 keys: a row of them for each query.
-REGARD_DEVICE void store_ds(u32 place, const Packed& ds) {
+REGARD_DEVICE void store_ds(u32 address, const LeftFragments& ds) {
   const u32 lane = threadIdx.x % wave, warp = threadIdx.x / wave % 4, query = lane / 16 * 8 + lane % 8,
             vector = 2 * warp + lane / 8 % 2;
-  const u32 first = place + query * box_bytes + ((vector ^ query % 8) << 4);
+  const u32 first = address + query * box_bytes + ((vector ^ query % 8) << 4);
 #pragma unroll
   for (i32 i = 0; i < block_q / step_rows; ++i) stmatrix_trans(first + i * step_rows * box_bytes, ds[i]);
   make_visible_to_products();

@@ -10,8 +10,8 @@
 
 namespace regard {
 
-using Scores = float[block_q / 2];    // of 64 keys
-using Packed = u32[block_q / 16][4];  // as left operands in steps of 16 queries
+using BackwardScores = float[block_q / 2];   // of 64 keys
+using LeftFragments = u32[block_q / 16][4];  // as left operands in steps of 16 queries
 
 /// Which queries see the thread's two keys, `key` and `key` + 8, and which see all keys of its consumer.
 struct SeenQueries {
@@ -63,23 +63,23 @@ struct Seen {
 };
 
 /// The power of two by which P is scaled (GpuBackwardSchedule::p_exponent).
-constexpr float p_exponent = p_exponent_of(key::dtype);
+constexpr float p_exponent = p_exponent_of(config::dtype);
 
 /// Turns products of Q and K into P.
-class ScoreScale {
+class BackwardScoreScale {
  public:
   float grad_p_factor;
 
-  REGARD_DEVICE explicit ScoreScale(const BackwardArguments& a)
+  REGARD_DEVICE explicit BackwardScoreScale(const BackwardArguments& a)
       : grad_p_factor(a.grad_p_factor),
-        soft_cap_(a.scale, key::softcap ? a.softcap : 1.f),
+        soft_cap_(a.scale, config::softcap ? a.softcap : 1.f),
         log2_(a.scale * log2_of_e),
-        of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
+        of_cap_(config::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
   /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score exceeds except by rounding;
   /// with a soft cap, `slope` is the factor of dS.
   REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
-    if constexpr (!key::softcap) return exp2(at_most(fmaf(product, log2_, -lse_log2), p_exponent));
+    if constexpr (!config::softcap) return exp2(at_most(fmaf(product, log2_, -lse_log2), p_exponent));
     const float score = soft_cap_(product), tanh = score * of_cap_;
     slope = fmaf(-tanh, tanh, 1.f);
     return exp2(at_most(score - lse_log2, p_exponent));
@@ -92,12 +92,12 @@ class ScoreScale {
 
 /// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory.
 struct Weights {
-  const ScoreScale& scale;
+  const BackwardScoreScale& scale;
   u32 lse, delta;
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, u32 delta_, const SeenQueries& queries,
+  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, u32 lse_, u32 delta_, const SeenQueries& queries,
                         i32 first_query)
       : scale(scale_),
         lse(lse_ + threadIdx.x % 4 * 8),
@@ -110,7 +110,7 @@ struct Weights {
   /// Scores of one half of the queries become the factor of dP - D in dS: P, times the slope of the soft cap
   /// if there is one. P is packed, if there are registers for it.
   template <i32 half_of_tile>
-  REGARD_DEVICE void make_p(Scores& s, Packed& packed_p) const {
+  REGARD_DEVICE void make_p(BackwardScores& s, LeftFragments& p_fragments) const {
 #pragma unroll
     for (i32 i = half_of_tile * groups / 2; i < (half_of_tile + 1) * groups / 2; ++i) {
       float of_queries[2];
@@ -122,7 +122,7 @@ struct Weights {
 #pragma unroll
         for (i32 j = 0; j < 2; ++j) s[at + j] = p(s[at + j], of_queries[j], at + j, slope[j]);
         if constexpr (packs_late) continue;
-        packed_p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(s[at], s[at + 1]);
+        p_fragments[i / 2][i % 2 * 2 + half] = pair<config::dtype>(s[at], s[at + 1]);
         s[at] *= slope[0], s[at + 1] *= slope[1];
       }
     }
@@ -130,17 +130,18 @@ struct Weights {
 
   /// dS = P (dP - D), packed; in fp16, times a factor. If P is not packed yet, it is packed now, as
   /// registers become free.
-  REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& packed_p, Packed& packed_ds) const {
+  REGARD_DEVICE void make_ds(const BackwardScores& s, const BackwardScores& dp, LeftFragments& p_fragments,
+                             LeftFragments& ds_fragments) const {
 #pragma unroll
     for (i32 i = 0; i < groups; ++i) {
       float of_queries[2];
       load_shared(of_queries, delta + 32 * i);
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
-        const i32 at = 4 * i + 2 * half, place = i % 2 * 2 + half;
-        if constexpr (packs_late) packed_p[i / 2][place] = pair<key::dtype>(s[at], s[at + 1]);
-        packed_ds[i / 2][place] = pair<key::dtype>(s[at] * beside_delta(dp[at], of_queries[0]),
-                                                   s[at + 1] * beside_delta(dp[at + 1], of_queries[1]));
+        const i32 at = 4 * i + 2 * half, element = i % 2 * 2 + half;
+        if constexpr (packs_late) p_fragments[i / 2][element] = pair<config::dtype>(s[at], s[at + 1]);
+        ds_fragments[i / 2][element] = pair<config::dtype>(
+            s[at] * beside_delta(dp[at], of_queries[0]), s[at + 1] * beside_delta(dp[at + 1], of_queries[1]));
       }
     }
   }
@@ -148,10 +149,10 @@ struct Weights {
  private:
   static constexpr i32 groups = block_q / 8;
   static constexpr bool packs_late = block_q > group_rows;
-  static_assert(!packs_late || !key::softcap, "P and its slopes are not told apart later");
+  static_assert(!packs_late || !config::softcap, "P and its slopes are not told apart later");
 
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
-    return key::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
+    return config::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
   }
   /// P of score number `at`.
   REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {

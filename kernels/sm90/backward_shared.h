@@ -8,16 +8,16 @@
 namespace regard {
 
 constexpr Sm90BackwardLayout layout({.bytes = Sm90BackwardLayout::element_bytes,
-                                     .d = key::d,
-                                     .dv = key::dv,
+                                     .d = config::d,
+                                     .dv = config::dv,
                                      .block_q = block_q,
                                      .block_k = block_k,
-                                     .stages = key::stages});
+                                     .stages = config::stages});
 constexpr i32 q_stages = layout.q_stages, grad_o_stages = Sm90BackwardLayout::grad_o_stages,
               ds_stages = Sm90BackwardLayout::ds_stages;
 constexpr i32 consumers = Sm90BackwardLayout::consumers, consumer_warps = 4 * consumers;
 constexpr bool shares_keys = Sm90BackwardLayout::shares_keys(block_k);
-static_assert(key::warps * wave == Sm90BackwardLayout::threads);
+static_assert(config::warps * wave == Sm90BackwardLayout::threads);
 static_assert(shares_keys ? block_q == group_rows : block_k == consumers * group_rows);
 
 /// How dQ of a tile is divided among consumers with separate keys: by rows first, then by columns.
@@ -26,7 +26,7 @@ constexpr i32 grad_q_columns = layout.d / grad_q_column_groups;
 constexpr i32 grad_q_slice = layout.grad_q / consumers;  // bytes of a consumer
 static_assert(block_q % group_rows == 0 && consumers % grad_q_row_groups == 0);
 
-struct Shared {
+struct Sm90BackwardShared {
   Barrier k_full, v_full;
   Barrier q_full[q_stages], q_empty[q_stages];                      // with LSE
   Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
@@ -45,7 +45,7 @@ struct Shared {
     Barrier::make_visible();
   }
 };
-static_assert(sizeof(Shared) <= Sm90BackwardLayout::static_bytes);
+static_assert(sizeof(Sm90BackwardShared) <= Sm90BackwardLayout::static_bytes);
 
 /// Named barriers of all consumers: dS of a tile is ready; for a pair: weights are ready, dS is ready for
 /// the warpgroup that makes it and, from the last number on, one of the two may add its dQ to memory.
@@ -53,28 +53,26 @@ constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted 
 constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that grants
 
 /// Tiles one after the other.
-class Memory {
+class Sm90BackwardMemory {
  public:
-  REGARD_DEVICE explicit Memory(const void* dynamic) {
+  REGARD_DEVICE explicit Sm90BackwardMemory(const void* dynamic) {
     constexpr u32 alignment = Sm90Boxes::alignment;
     start_ = (shared_address(dynamic) + alignment - 1) / alignment * alignment;
   }
   REGARD_DEVICE u32 k() const { return start_; }
   REGARD_DEVICE u32 v() const { return k() + static_cast<u32>(layout.k); }
-  REGARD_DEVICE u32 q(i32 stage) const { return v() + static_cast<u32>(layout.v + stage * layout.q); }
-  REGARD_DEVICE u32 grad_o(i32 stage) const { return q(q_stages) + static_cast<u32>(stage * layout.grad_o); }
-  REGARD_DEVICE u32 ds(i32 stage) const {
-    return grad_o(grad_o_stages) + static_cast<u32>(stage * layout.ds);
-  }
+  REGARD_DEVICE u32 q(i32 slot) const { return v() + static_cast<u32>(layout.v + slot * layout.q); }
+  REGARD_DEVICE u32 grad_o(i32 slot) const { return q(q_stages) + static_cast<u32>(slot * layout.grad_o); }
+  REGARD_DEVICE u32 ds(i32 slot) const { return grad_o(grad_o_stages) + static_cast<u32>(slot * layout.ds); }
   REGARD_DEVICE u32 weights() const { return ds(ds_stages); }
   REGARD_DEVICE u32 grad_q(i32 consumer) const {
     return weights() + static_cast<u32>(layout.weights) + consumer * grad_q_slice;
   }
-  REGARD_DEVICE u32 lse(i32 stage) const {
-    return grad_q(consumers) + static_cast<u32>(stage * layout.row_numbers);
+  REGARD_DEVICE u32 lse(i32 slot) const {
+    return grad_q(consumers) + static_cast<u32>(slot * layout.row_numbers);
   }
-  REGARD_DEVICE u32 delta(i32 stage) const {
-    return lse(q_stages) + static_cast<u32>(stage * layout.row_numbers);
+  REGARD_DEVICE u32 delta(i32 slot) const {
+    return lse(q_stages) + static_cast<u32>(slot * layout.row_numbers);
   }
 
  private:

@@ -18,8 +18,9 @@ struct GradientOfKeys {
 
 /// One row for each key of the warp; `key` is the thread's first one, the second is 8 further.
 template <i32 end, i32 columns>
-REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, const GradientOfKeys& to,
-                                  i32 key, const float (&sums)[columns / 2], float scale) {
+REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Sm90BackwardWork& work,
+                                  const GradientOfKeys& to, i32 key, const float (&sums)[columns / 2],
+                                  float scale) {
   const Sequence& s = work.sequence;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -33,7 +34,7 @@ REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, 
       continue;
     }
     u32 x[columns / 32][4];
-    take_row<key::dtype, columns>(x, sums, half, scale);
+    take_row<config::dtype, columns>(x, sums, half, scale);
     if (row >= s.sk) continue;
     u16* const there = row_of<u16>(to.rows, work.batch, work.kv_head, s.first_k + row);
     const i32 first = threadIdx.x % 4 * 8;

@@ -8,19 +8,19 @@
 
 namespace regard {
 
-constexpr i32 block_q = key::block_q, block_k = key::block_k;
+constexpr i32 block_q = config::block_q, block_k = config::block_k;
 constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
-constexpr bool windowed = key::mask != Mask::none;
+constexpr bool windowed = config::mask != Mask::none;
 
 /// A block of keys and, for each query head, the tiles with a query that sees any of them.
-struct Work {
+struct Sm90BackwardWork {
   Sequence sequence;
   i32 batch, kv_head, first_key;
   i32 first_head, heads;  // query heads that it processes
   Range32 tiles;
   i32 start_tile;
 
-  REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
+  REGARD_DEVICE Sm90BackwardWork(const BackwardArguments& a, u32 block) {
     const u32 group = static_cast<u32>(a.hq) / static_cast<u32>(a.hk),
               of_part = static_cast<u32>(a.part_heads), parts = (group + of_part - 1) / of_part;
     const u32 key_blocks = (static_cast<u32>(a.sk) + block_k - 1) / block_k;
@@ -62,14 +62,15 @@ struct Work {
 };
 
 /// The tiles of a block's work in order: for each head from its start tile on, wrapping around to it.
-struct Tile {
+struct QueryTileCursor {
   i32 head, index;
 
-  REGARD_DEVICE explicit Tile(const Work& work) : head(work.first_head), index(work.start_tile) {}
-  REGARD_DEVICE bool exists(const Work& work) const {
+  REGARD_DEVICE explicit QueryTileCursor(const Sm90BackwardWork& work)
+      : head(work.first_head), index(work.start_tile) {}
+  REGARD_DEVICE bool exists(const Sm90BackwardWork& work) const {
     return !work.tiles.empty() && head < work.first_head + work.heads;
   }
-  REGARD_DEVICE void advance(const Work& work) {
+  REGARD_DEVICE void advance(const Sm90BackwardWork& work) {
     if (++index == work.tiles.end) index = work.tiles.begin;
     if (index == work.start_tile) ++head;
   }

@@ -17,8 +17,8 @@ namespace regard {
 
 /// Ping-pong: the warpgroups begin their products one after the other, so that one's softmax overlaps the
 /// others' products.
-constexpr bool pingpong = key::warp_groups > 1;
-static_assert(!pingpong || consumers == key::warp_groups);
+constexpr bool pingpong = config::warp_groups > 1;
+static_assert(!pingpong || consumers == config::warp_groups);
 
 /// The first tiles may be visible only to other warpgroups, or only to the other block of the cluster. A
 /// warpgroup skips all of those. In ping-pong it skips tiles that none of its block sees, and then only the
@@ -28,17 +28,17 @@ constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
 
 /// The first tile's softmax has separate code unless that makes a compile too long: blocks of few tiles are
 /// up to 3 % faster that way.
-constexpr bool first_apart = !key::softcap && !wide_heads;
+constexpr bool peel_first = !config::softcap && !wide_heads;
 
 /// Named barriers: one for each warpgroup to begin in ping-pong, then one for each warpgroup alone.
 constexpr i32 first_pingpong = 2;
 
-using Sums = float[columns / 2];
+using OutputSums = float[columns / 2];
 
-class Consumer {
+class ForwardConsumer {
  public:
-  REGARD_DEVICE Consumer(const Sm90ForwardArguments& a, const TensorMap& o, Shared& shared, Memory memory,
-                         i32 warpgroup)
+  REGARD_DEVICE ForwardConsumer(const Sm90ForwardArguments& a, const TensorMap& o, Sm90ForwardShared& shared,
+                                Sm90ForwardMemory memory, i32 warpgroup)
       : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
@@ -48,21 +48,21 @@ class Consumer {
       shared_.turn_full[turn % 2].wait(turn / 2 % 2);
       const Turn& given = shared_.turn[turn % 2];
       if (given.work.head < 0) break;
-      const bool careful = given.careful;
+      const bool safe_softmax = given.safe_softmax;
       if constexpr (eight_bits)
-        scores_ = ScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
-      RowState rows;
-      Sums o{};
+        scores_ = ForwardScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
+      WarpgroupRowState rows;
+      OutputSums o{};
       if (given.tiles.start() >= 0) {
-        multiply(turn, given, careful, rows, o);
+        multiply(turn, given, safe_softmax, rows, o);
       } else {
         wait_for_q(turn);
         __syncwarp();  // no thread still polls when the slot is released
         done_with_last_o(turn);
         done_with_q(turn);
       }
-      const u32 warp = threadIdx.x / wave - 4, bad = careful ? 0 : overflowed(rows);
-      store(turn, given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
+      const u32 warp = threadIdx.x / wave - 4, bad = safe_softmax ? 0 : overflowed(rows);
+      store(turn, given, rows, o, safe_softmax ? shared_.rows[turn % 2][warp] : ~bad);
       if (threadIdx.x % wave == 0) {
         shared_.overflowed[turn % 2][warp] = bad;
         if constexpr (cluster > 1)
@@ -75,11 +75,12 @@ class Consumer {
   }
 
  private:
-  REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
-    const Tiles tiles = given.tiles;
+  REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool safe_softmax, WarpgroupRowState& rows,
+                              OutputSums& o) {
+    const KeyTiles tiles = given.tiles;
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
-    Scores s;
-    P p{};
+    ForwardScores s;
+    ForwardP p{};
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
@@ -92,7 +93,7 @@ class Consumer {
       }
     }
     // Below it every row has seen keys; for 8-bit types, which have little headroom, all keys of a tile.
-    const i32 settled = careful ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
+    const i32 settled = safe_softmax ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
     wait_for_q(turn);
     bool hidden = passes_first_scores && uniform(tile >= visible.end);
     if (hidden) {
@@ -114,17 +115,17 @@ class Consumer {
     };
     const auto multiply_next = [&] {
       if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
-      Scores next;  // separate if the loop begins with the softmax, or registers would be copied
-      begin_scores(first_apart ? s : next, turn);
+      ForwardScores next;  // separate if the loop begins with the softmax, or registers would be copied
+      begin_scores(peel_first ? s : next, turn);
       begin_output(o, p);
       if constexpr (pingpong)
         named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
 #pragma unroll
-      for (i32 i = 0; !first_apart && i < block_k / 2; ++i) s[i] = next[i];
+      for (i32 i = 0; !peel_first && i < block_k / 2; ++i) s[i] = next[i];
       done_with_k();
     };
-    if constexpr (first_apart) {
+    if constexpr (peel_first) {
       softmax(true);
 #pragma unroll 1
       while ((tile = tiles.next(tile)) >= 0) {
@@ -147,11 +148,11 @@ class Consumer {
 
   /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max and
   /// compute no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
-  REGARD_DEVICE bool make_p(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
+  REGARD_DEVICE bool make_p(ForwardScores& s, WarpgroupRowState& rows, float (&factor)[2], const Turn& given,
                             const VisibleTiles& visible, i32 tile, i32 settled) {
     const bool whole = visible.is_whole(tile), stale = whole && tile < settled;
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
-    if (key::softcap && stale && scores_.all_near_0(s)) {
+    if (config::softcap && stale && scores_.all_near_0(s)) {
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product) { return scores_.apply_near_0(product); });
     } else {
@@ -159,14 +160,14 @@ class Consumer {
       scores_.apply(s);
       if (!stale) {
         if (!whole) hide(s, tile, given.work);
-        update_row_max(s, rows, row_max, factor, scores_.scale(), given.careful);
+        update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         if constexpr (by_slices)
           exponentials(s, row_max, sum, scores_.scale(), seen_keys);
-        else if constexpr (first_apart)
+        else if constexpr (peel_first)
           exponentials(s, row_max, sum, scores_.scale(), AsItIs());
       }
-      if (stale || !(by_slices || first_apart))
+      if (stale || !(by_slices || peel_first))
         largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
@@ -175,13 +176,13 @@ class Consumer {
 
   /// Releases K or V of the next tile unused.
   REGARD_DEVICE void pass_k() {
-    shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
+    shared_.k_full[ring_k_.slot].wait(ring_k_.parity);
     __syncwarp();  // no thread still polls when the slot is released
     done_with_k();
   }
   REGARD_DEVICE void pass_v() {
-    const i32 stage = ring_v_.stage;
-    (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
+    const i32 slot = ring_v_.slot;
+    (eight_bits ? shared_.transposed_full : shared_.v_full)[slot].wait(ring_v_.parity);
     __syncwarp();
     done_with_v();
   }
@@ -193,7 +194,7 @@ class Consumer {
                    given.kv_head * static_cast<i32>(a_.descale_head)];
   }
 
-  REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
+  REGARD_DEVICE void hide(ForwardScores& s, i32 tile, const Sm90ForwardWork& work) const {
     // Rows past the last one see the same keys as the last one, as in tiles_of.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
@@ -201,53 +202,53 @@ class Consumer {
   }
 
   /// An upper bound of how many of a tile's keys the warp's last row sees.
-  REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
+  REGARD_DEVICE i32 seen_by_warp(i32 tile, const Sm90ForwardWork& work) const {
     if constexpr (!by_slices) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
     return window_of(work, a_).keys_of(min(uniform(last), work.sequence.sq - 1)).end - tile * block_k;
   }
 
   /// Begins S = Q K^T of the next tile.
-  REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
-    u32 place = memory_.q(q_stage(turn), warpgroup_);
+  REGARD_DEVICE void begin_scores(ForwardScores& s, u32 turn) {
+    u32 q_address = memory_.q(q_slot(turn), warpgroup_);
     // Otherwise the compiler would keep the operands of all steps of wide heads in registers over all tiles.
-    if constexpr (wide_heads) asm volatile("" : "+r"(place));
-    const SharedOperand q(place, 0), k(memory_.k(ring_k_.stage), 0);
-    shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
+    if constexpr (wide_heads) asm volatile("" : "+r"(q_address));
+    const MatrixDescriptor q(q_address, 0), k(memory_.k(ring_k_.slot), 0);
+    shared_.k_full[ring_k_.slot].wait(ring_k_.parity);
     wgmma_fence();
     const auto bytes_to = [](i32 step, i32 rows) {
       return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
     };
-    multiply_tiles<(key::d * element_bytes + step_bytes - 1) / step_bytes>(
+    multiply_tiles<(config::d * element_bytes + step_bytes - 1) / step_bytes>(
         s, [&](i32 i) { return q.low_at(bytes_to(i, group_rows)); },
         [&](i32 i) { return k.low_at(bytes_to(i, block_k)); });
     wgmma_commit();
   }
   /// Every turn has its own Q, in the next slot of the ring.
-  REGARD_DEVICE static i32 q_stage(u32 turn) { return static_cast<i32>(turn % q_stages); }
+  REGARD_DEVICE static i32 q_slot(u32 turn) { return static_cast<i32>(turn % q_stages); }
   REGARD_DEVICE void wait_for_q(u32 turn) {
-    shared_.q_full[q_stage(turn)][warpgroup_].wait(turn / q_stages % 2);
+    shared_.q_full[q_slot(turn)][warpgroup_].wait(turn / q_stages % 2);
   }
   /// Allows the slot to be loaded again, unless O is to be stored from there.
   REGARD_DEVICE void done_with_q(u32 turn) {
-    if constexpr (!stores_boxes) arrive(shared_.q_empty[q_stage(turn)][warpgroup_]);
+    if constexpr (!stores_boxes) arrive(shared_.q_empty[q_slot(turn)][warpgroup_]);
   }
   /// O of the last turn has left the slot of its Q.
   REGARD_DEVICE void done_with_last_o(u32 turn) {
     if (!stores_boxes || turn == 0 || threadIdx.x % wave != 0) return;
     wait_until_boxes_are_read();
-    shared_.q_empty[q_stage(turn - 1)][warpgroup_].arrive();
+    shared_.q_empty[q_slot(turn - 1)][warpgroup_].arrive();
   }
   REGARD_DEVICE void done_with_k() {
-    release(shared_.k_empty[ring_k_.stage]);
+    release(shared_.k_empty[ring_k_.slot]);
     ring_k_.advance();
   }
 
   /// Begins O += P V.
-  REGARD_DEVICE void begin_output(Sums& o, const P& p) {
-    const i32 stage = ring_v_.stage;
-    const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
-    (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
+  REGARD_DEVICE void begin_output(OutputSums& o, const ForwardP& p) {
+    const i32 slot = ring_v_.slot;
+    const MatrixDescriptor v(eight_bits ? memory_.transposed(slot) : memory_.v(slot), block_k * box_bytes);
+    (eight_bits ? shared_.transposed_full : shared_.v_full)[slot].wait(ring_v_.parity);
     wgmma_fence();
     multiply_p(o, p, [&](i32 i) {
       return v.low_at(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
@@ -260,46 +261,50 @@ class Consumer {
     done_with_v();
   }
   REGARD_DEVICE void done_with_v() {
-    release((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.stage]);
+    release((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.slot]);
     ring_v_.advance();
   }
 
-  REGARD_DEVICE static void scale(Sums& o, const float (&factor)[2]) {
+  REGARD_DEVICE static void scale(OutputSums& o, const float (&factor)[2]) {
 #pragma unroll
     for (i32 i = 0; i < columns / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
-  /// Stores O and LSE of the rows that have a bit in `wanted`; destroys `o`.
-  REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
-    const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? log2_p_at_max : 0;
-    Row places[2] = {row_of(work, 0), row_of(work, 1)};
+  /// Stores O and LSE of the rows that have a bit in `row_mask`; destroys `o`.
+  REGARD_DEVICE void store(u32 turn, const Turn& given, const WarpgroupRowState& rows, OutputSums& o,
+                           u32 row_mask) {
+    const Sm90ForwardWork& work = given.work;
+    const float to_powers = given.safe_softmax ? scores_.scale() : 1,
+                below = given.safe_softmax ? log2_p_at_max : 0;
+    Row output_rows[2] = {row_of(work, 0), row_of(work, 1)};
     bool mine[2];
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
-      Row& place = places[half];
-      mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % wave / 4 + 8 * half) & 1) != 0;
+      Row& output_row = output_rows[half];
+      mine[half] =
+          output_row.row < work.sequence.sq && (row_mask >> (threadIdx.x % wave / 4 + 8 * half) & 1) != 0;
       if constexpr (!pack_gqa) continue;
-      mine[half] = mine[half] && place.head < given.end_head;
-      place.head = min(place.head, given.end_head - 1);
+      mine[half] = mine[half] && output_row.head < given.end_head;
+      output_row.head = min(output_row.head, given.end_head - 1);
     }
-    const RowEnd ends[2] = {{rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
-                            {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
+    const RowEnd ends[2] = {
+        {rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), output_rows[0].head, a_},
+        {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), output_rows[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
-    if constexpr (in_parts) {
+    if constexpr (split_kv) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         if (!mine[half]) continue;
-        const i64 row = row_number(a_, work.sequence, places[half]),
-                  place = work.number * rows_of_part(a_) + row;
-        if (threadIdx.x % 4 == 0) a_.partial_lse[place] = ends[half].lse;
-        store_part<columns>(a_.partial_o + place * key::dv, o, half, ends[half].scale * factor);
+        const i64 row = row_number(a_, work.sequence, output_rows[half]),
+                  row_index = work.number * rows_of_part(a_) + row;
+        if (threadIdx.x % 4 == 0) a_.partial_lse[row_index] = ends[half].lse;
+        store_part<columns>(a_.partial_o + row_index * config::dv, o, half, ends[half].scale * factor);
       }
       return;
     }
     if (a_.lse.data != nullptr && threadIdx.x % 4 == 0) {
       float* lse[2];
-      addresses(a_.lse, work, places, lse);
+      addresses(a_.lse, work, output_rows, lse);
 #pragma unroll
       for (i32 half = 0; half < 2; ++half)
         if (mine[half]) *lse[half] = ends[half].lse;
@@ -307,18 +312,18 @@ class Consumer {
     if constexpr (stores_boxes) {
       // The other warps' products have also read Q.
       warpgroup_sync(first_pingpong + consumers + warpgroup_);
-      BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
+      BoxedOutput out(memory_.q(q_slot(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
       const Row first = row_of_warp(work);
-      if (!given.careful)
+      if (!given.safe_softmax)
         out.store(work, first.row, ragged(a_), shared_.rows_per_batch[3]);
       else
-        out.store_some(wanted & low_bits(work.sequence.sq - first.row), address<u16>(a_.o, work, first),
+        out.store_some(row_mask & low_bits(work.sequence.sq - first.row), address<u16>(a_.o, work, first),
                        a_.o.row);
       return;
     }
     u16* rows_of_o[2];
-    addresses(a_.o, work, places, rows_of_o);
+    addresses(a_.o, work, output_rows, rows_of_o);
     if constexpr (wide_heads) {
       // One body of code for both rows, because these kernels are the slowest to compile.
 #pragma unroll 1
@@ -336,22 +341,22 @@ class Consumer {
     }
   }
   template <class T>
-  REGARD_DEVICE static void addresses(const Rows& rows, const Work& work, const Row (&places)[2],
-                                      T* (&found)[2]) {
-    found[0] = address<T>(rows, work, places[0]);
-    found[1] = pack_gqa ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
+  REGARD_DEVICE static void addresses(const Rows& rows, const Sm90ForwardWork& work,
+                                      const Row (&output_rows)[2], T* (&found)[2]) {
+    found[0] = address<T>(rows, work, output_rows[0]);
+    found[1] = pack_gqa ? address<T>(rows, work, output_rows[1]) : found[0] + 8 * rows.row;
   }
   template <class T>
-  REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {
-    return regard::row_of<T>(rows, work.sequence.batch, place.head, work.sequence.first_q + place.row);
+  REGARD_DEVICE static T* address(const Rows& rows, const Sm90ForwardWork& work, const Row& row) {
+    return regard::row_of<T>(rows, work.sequence.batch, row.head, work.sequence.first_q + row.row);
   }
 
   /// The warp's first row.
-  REGARD_DEVICE Row row_of_warp(const Work& work) const {
+  REGARD_DEVICE Row row_of_warp(const Sm90ForwardWork& work) const {
     return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / wave % 4 * 16)};
   }
   /// This thread's first or second row.
-  REGARD_DEVICE Row row_of(const Work& work, i32 half) const {
+  REGARD_DEVICE Row row_of(const Sm90ForwardWork& work, i32 half) const {
     return {work, warpgroup_ * group_rows +
                       static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4) + 8 * half};
   }
@@ -371,10 +376,10 @@ class Consumer {
 
   const Sm90ForwardArguments& a_;
   const TensorMap& o_;
-  Shared& shared_;
-  Memory memory_;
+  Sm90ForwardShared& shared_;
+  Sm90ForwardMemory memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
-  ScoreScale scores_;
+  ForwardScoreScale scores_;
   Ring<stages> ring_k_, ring_v_;
 };
 

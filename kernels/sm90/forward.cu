@@ -22,18 +22,18 @@ REGARD_DEVICE void sync_block() {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1)
+extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
                   const __grid_constant__ regard::Sm90ForwardArguments arguments) {
   using namespace regard;
-  if constexpr (in_parts) launch_dependent_grids();  // combine.cu
+  if constexpr (split_kv) launch_dependent_grids();  // combine.cu
   extern __shared__ char dynamic[];
-  __shared__ Shared shared;
+  __shared__ Sm90ForwardShared shared;
   if (threadIdx.x < wave) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
   sync_block();
-  const Memory memory(dynamic);
+  const Sm90ForwardMemory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   // 64 K registers are divided among the warpgroups; if there are only two, each has enough from the start.
   // The compiler must not need more than each one is given.
@@ -45,10 +45,10 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
       if constexpr (eight_bits) {
         AllLoader loader(q, k, v, shared, memory);
 #pragma unroll 1
-        for (u32 turn = 0; scheduler.hand_out(); ++turn)
+        for (u32 turn = 0; scheduler.publish_next(); ++turn)
           loader.load(shared.turn[turn % 2], ragged(arguments));
       } else {
-        while (scheduler.hand_out()) {
+        while (scheduler.publish_next()) {
         }
       }
     } else if constexpr (eight_bits) {
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
     if constexpr (stores_boxes) {
       if (threadIdx.x == 128) prefetch(o);
     }
-    Consumer(arguments, o, shared, memory, warpgroup - 1).run();
+    ForwardConsumer(arguments, o, shared, memory, warpgroup - 1).run();
   }
   // The other block may still access this one's memory.
   if constexpr (cluster > 1) cluster_sync();

@@ -57,10 +57,11 @@ struct Sm90ForwardLayout : Sm90Boxes {
     return heads > 0 ? block_q / heads : block_q;
   }
   /// The rows to plan for `rows` of each of `heads`, a power of two; 0 if packing saves no block.
-  static constexpr REGARD_INLINE i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
-    i64 packed = 1;
-    while (packed < rows || (2 * packed <= group_rows && 2 * packed * heads <= block_q)) packed *= 2;
-    return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
+  static constexpr REGARD_INLINE i64 pack_gqa_rows(i64 rows, i64 heads, i64 block_q) {
+    i64 row_group = 1;
+    while (row_group < rows || (2 * row_group <= group_rows && 2 * row_group * heads <= block_q))
+      row_group *= 2;
+    return rows > 0 && row_group <= group_rows && heads > 1 ? row_group : 0;
   }
 
   static constexpr REGARD_INLINE i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }

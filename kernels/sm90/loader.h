@@ -9,33 +9,33 @@ namespace regard {
 /// Loads Q of each turn: each warpgroup's own rows, as soon as it has finished the previous ones.
 class QueryLoader {
  public:
-  REGARD_DEVICE QueryLoader(const TensorMap& q, Shared& shared, Memory memory)
+  REGARD_DEVICE QueryLoader(const TensorMap& q, Sm90ForwardShared& shared, Sm90ForwardMemory memory)
       : q_(q), shared_(shared), memory_(memory) {
     if (threadIdx.x % wave == 0) prefetch(q_);
   }
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
-    const i32 stage = ring_.stage;
+    const i32 slot = ring_.slot;
     const Sequence32& s = turn.work.sequence;
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
-      shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
+      shared_.q_empty[slot][i].wait(ring_.parity ^ 1);
       __syncwarp();  // threads that still poll must not see the phase wrap around
       if (threadIdx.x % wave != 0) continue;
       const Row first(turn.work, i * group_rows);
       const MappedRows q{q_, ragged, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
       constexpr i32 bytes = static_cast<i32>(layout.q / consumers);
-      Barrier& full = shared_.q_full[stage][i];
+      Barrier& full = shared_.q_full[slot][i];
       full.expect(bytes);
-      q.load<group_rows, layout.columns>(memory_.q(stage, i), bytes, full, first.head, first.row);
+      q.load<group_rows, layout.columns>(memory_.q(slot, i), bytes, full, first.head, first.row);
     }
     ring_.advance();
   }
 
  private:
   const TensorMap& q_;
-  Shared& shared_;
-  Memory memory_;
+  Sm90ForwardShared& shared_;
+  Sm90ForwardMemory memory_;
   Ring<q_stages> ring_;
 };
 
@@ -43,12 +43,13 @@ class QueryLoader {
 /// serves two warps.
 class KeyLoader {
  public:
-  REGARD_DEVICE KeyLoader(const TensorMap& map, Shared& shared, Memory memory, bool of_v)
+  REGARD_DEVICE KeyLoader(const TensorMap& map, Sm90ForwardShared& shared, Sm90ForwardMemory memory,
+                          bool of_v)
       : map_(map),
         empty_(of_v ? shared.v_empty : shared.k_empty),
         full_(of_v ? shared.v_full : shared.k_full),
         rows_per_batch_(shared.rows_per_batch[of_v ? 2 : 1]),
-        place_(of_v ? memory.v(0) : memory.k(0)),
+        address_(of_v ? memory.v(0) : memory.k(0)),
         bytes_(static_cast<i32>(of_v ? layout.v : layout.k)) {
     if (threadIdx.x % wave == 0) prefetch(map_);
   }
@@ -60,14 +61,14 @@ class KeyLoader {
   }
 
   REGARD_DEVICE void load_tile(const Turn& turn, i32 tile, bool ragged) {
-    const i32 stage = ring_.stage;
-    empty_[stage].wait(ring_.parity ^ 1);
+    const i32 slot = ring_.slot;
+    empty_[slot].wait(ring_.parity ^ 1);
     __syncwarp();
     if (threadIdx.x % wave == 0) {
       const Sequence32& s = turn.work.sequence;
       const MappedRows keys{map_, ragged, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
-      full_[stage].expect(bytes_);
-      keys.load<block_k, layout.columns, cluster>(place_ + stage * bytes_, bytes_, full_[stage], turn.kv_head,
+      full_[slot].expect(bytes_);
+      keys.load<block_k, layout.columns, cluster>(address_ + slot * bytes_, bytes_, full_[slot], turn.kv_head,
                                                   turn.work.first_key + tile * block_k);
     }
     ring_.advance();
@@ -77,7 +78,7 @@ class KeyLoader {
   const TensorMap& map_;
   Barrier *empty_, *full_;
   i32 rows_per_batch_;
-  u32 place_;
+  u32 address_;
   i32 bytes_;  // of a tile
   Ring<stages> ring_;
 };
@@ -85,8 +86,8 @@ class KeyLoader {
 /// Q, K and V of each turn by one warp.
 class AllLoader {
  public:
-  REGARD_DEVICE AllLoader(const TensorMap& q, const TensorMap& k, const TensorMap& v, Shared& shared,
-                          Memory memory)
+  REGARD_DEVICE AllLoader(const TensorMap& q, const TensorMap& k, const TensorMap& v,
+                          Sm90ForwardShared& shared, Sm90ForwardMemory memory)
       : q_(q, shared, memory), k_(k, shared, memory, false), v_(v, shared, memory, true) {}
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
@@ -105,7 +106,8 @@ class AllLoader {
 
 /// Loads every turn that is handed out, by one warp; `tells` makes it signal when it has loaded one.
 template <class Loader>
-REGARD_DEVICE void load_turns(Loader loader, const Sm90ForwardArguments& a, Shared& shared, bool tells) {
+REGARD_DEVICE void load_turns(Loader loader, const Sm90ForwardArguments& a, Sm90ForwardShared& shared,
+                              bool tells) {
 #pragma unroll 1
   for (u32 turn = 0;; ++turn) {
     shared.turn_full[turn % 2].wait(turn / 2 % 2);

@@ -27,15 +27,15 @@ struct MappedRows {
     constexpr i32 box_bytes = rows * static_cast<i32>(Sm90Boxes::box_bytes);
 #pragma unroll 1
     for (i32 box = 0; box < bytes / box_bytes; ++box) {
-      const u32 place = to + box * box_bytes;
+      const u32 address = to + box * box_bytes;
       const i32 column = box * box_columns;
       if (blocks > 1 && box % blocks != cluster_rank()) continue;
       if constexpr (blocks > 1)
-        load_box_in_both(place, map, full, column, row, head, batch);
+        load_box_in_both(address, map, full, column, row, head, batch);
       else if (ragged)
-        load_ragged_box(place, map, full, column, row, first, count, head);
+        load_ragged_box(address, map, full, column, row, first, count, head);
       else
-        load_box(place, map, full, column, row, head, batch);
+        load_box(address, map, full, column, row, head, batch);
     }
   }
 

@@ -55,23 +55,23 @@ class Order {
 
   /// `index` < count(), not less than the previous one; `member` selects one of the blocks of rows that a
   /// cluster takes.
-  REGARD_DEVICE Work at(u32 index, u32 member) {
-    const auto part = KeyPart<in_parts>::out_of(index, a_);
+  REGARD_DEVICE Sm90ForwardWork at(u32 index, u32 member) {
+    const auto part = KeyPart<split_kv>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
-    u32 pairs = heads;
+    u32 batch_heads = heads;
     Sequence32 sequence = whole_sequence<i32>(a_, 0);
     if (ragged(a_)) {
       sequence = find(index);
       index -= before_;
     } else {
-      pairs *= static_cast<u32>(a_.b);
+      batch_heads *= static_cast<u32>(a_.b);
     }
-    const Place place = place_of(index, member, rows(sequence), pairs);
-    if (!ragged(a_)) sequence.batch = static_cast<i32>(place.pair / heads);
-    const i32 head = static_cast<i32>(place.pair % heads);
+    const Position position = position_of(index, member, rows(sequence), batch_heads);
+    if (!ragged(a_)) sequence.batch = static_cast<i32>(position.pair / heads);
+    const i32 head = static_cast<i32>(position.pair % heads);
     if constexpr (pack_gqa)
-      return {part, sequence, head * heads_per_kv(a_) + place.first_row / rows_of_head, 0};
-    return {part, sequence, head, place.first_row};
+      return {part, sequence, head * heads_per_kv(a_) + position.first_row / rows_of_head, 0};
+    return {part, sequence, head, position.first_row};
   }
 
  private:
@@ -86,22 +86,22 @@ class Order {
   }
   REGARD_DEVICE i32 rows(const Sequence32& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {
-    return in_parts ? static_cast<u32>(a.splits) : 1;
+    return split_kv ? static_cast<u32>(a.splits) : 1;
   }
 
-  struct Place {
+  struct Position {
     u32 pair;
     i32 first_row;
   };
 
-  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together,
-  /// those from `before_last` on as one group. With a mask the last rows see the most keys, so they come
-  /// first.
-  REGARD_DEVICE Place place_of(u32 index, u32 member, i32 rows, u32 pairs) const {
+  /// Among the blocks of `batch_heads` that have `rows` each: a group of pairs goes through its rows
+  /// together, those from `before_last` on as one group. With a mask the last rows see the most keys, so they
+  /// come first.
+  REGARD_DEVICE Position position_of(u32 index, u32 member, i32 rows, u32 batch_heads) const {
     const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
     const u32 before_last = static_cast<u32>(a_.before_last),
               first = min(index / (blocks * group) * group, before_last),
-              size = first < before_last ? min(group, pairs - first) : pairs - first,
+              size = first < before_last ? min(group, batch_heads - first) : batch_heads - first,
               rest = index - first * blocks;
     const u32 block = rest / size;
     const i32 first_row = static_cast<i32>((windowed ? blocks - 1 - block : block) * cluster_rows);

@@ -8,7 +8,7 @@ namespace regard {
 
 /// For sequences that do not fill their tensors, or are packed in them; not in clusters.
 REGARD_INLINE bool ragged(const Arguments& a) {
-  return key::cluster <= 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
+  return config::cluster <= 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
 }
 
 }  // namespace regard

@@ -7,11 +7,11 @@ namespace regard {
 
 template <i32 count>
 struct Ring {
-  i32 stage = 0;
+  i32 slot = 0;
   u32 parity = 0;
   REGARD_DEVICE void advance() {
-    if (++stage < count) return;
-    stage = 0;
+    if (++slot < count) return;
+    slot = 0;
     parity ^= 1;
   }
 };

@@ -8,7 +8,7 @@ namespace regard {
 
 class Scheduler {
  public:
-  REGARD_DEVICE Scheduler(const Sm90ForwardArguments& a, Shared& shared)
+  REGARD_DEVICE Scheduler(const Sm90ForwardArguments& a, Sm90ForwardShared& shared)
       : a_(a), shared_(shared), order_(a, shared.ranking) {
     const u32 blocks = order_.count();
     if (first_lane) shared_.blocks = blocks;
@@ -19,28 +19,28 @@ class Scheduler {
   /// as loads allow, so that the rest is spread evenly at the end; other work is known ahead, and if Q has a
   /// second slot it is handed out as early as possible. Rows that overflowed in a turn are redone two turns
   /// later, before anything new.
-  REGARD_DEVICE bool hand_out() {
+  REGARD_DEVICE bool publish_next() {
     const bool late = q_stages == 1 || a_.counter != nullptr;
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
-    wait_for_place(turn_);
+    wait_for_slot(turn_);
     u32 redone = turn_;  // its parity is the slot of a turn whose rows are redone
-    bool careful = again(redone % 2);
-    if (!careful) {
+    bool safe_softmax = again(redone % 2);
+    if (!safe_softmax) {
       if (used_) take();
       if (index_ >= shared_.blocks) {
-        wait_for_place(++redone);
-        careful = again(redone % 2);
-        if (!careful) return publish_end();
+        wait_for_slot(++redone);
+        safe_softmax = again(redone % 2);
+        if (!safe_softmax) return publish_end();
       }
     }
-    used_ |= !careful;
-    publish(careful ? shared_.turn[redone % 2].work : order_.at(index_, member()), careful);
+    used_ |= !safe_softmax;
+    publish(safe_softmax ? shared_.turn[redone % 2].work : order_.at(index_, member()), safe_softmax);
     return true;
   }
 
  private:
   /// Waits until the turn two before `next` has ended.
-  REGARD_DEVICE void wait_for_place(u32 next) {
+  REGARD_DEVICE void wait_for_slot(u32 next) {
     shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1);
     if constexpr (cluster > 1) shared_.peer_done[next % 2].wait(next / 2 % 2 ^ 1);
   }
@@ -56,17 +56,17 @@ class Scheduler {
   /// The first block of the cluster counts. A slot is rewritten two takes later: by then the other block has
   /// ended the turn that it read there.
   REGARD_DEVICE u32 count_for_both() {
-    const u32 place = counted_ % 2, parity = counted_ / 2 % 2;
+    const u32 slot = counted_ % 2, parity = counted_ / 2 % 2;
     ++counted_;
-    Barrier& full = shared_.taken_full[place];
+    Barrier& full = shared_.taken_full[slot];
     if (cluster_rank() == 0) {
       const u32 number = count();
-      send(1, shared_.taken[place], number, full);
+      send(1, shared_.taken[slot], number, full);
       return number;
     }
-    full.expect(sizeof shared_.taken[place]);
+    full.expect(sizeof shared_.taken[slot]);
     full.wait(parity);
-    return shared_.taken[place];
+    return shared_.taken[slot];
   }
   /// With a mask, the block whose rows see more keys gets the rows that see fewer in the next turn, so that
   /// neither falls behind in the end.
@@ -92,7 +92,7 @@ class Scheduler {
     return __any_sync(whole_warp, (rows | of_peer) != 0);
   }
 
-  REGARD_DEVICE void publish(const Work& work, bool careful) {
+  REGARD_DEVICE void publish(const Sm90ForwardWork& work, bool safe_softmax) {
     Turn& turn = shared_.turn[turn_ % 2];
     const Window32 window = window_of(work, a_);
     const i32 lane = threadIdx.x;
@@ -112,7 +112,7 @@ class Scheduler {
                                  cluster > 1 ? cluster_rows : rows_of_head, window);
       turn.tiles = tiles_of(of_block, window);
       if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
-      turn.careful = careful;
+      turn.safe_softmax = safe_softmax;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();
     }
@@ -129,7 +129,7 @@ class Scheduler {
   }
 
   const Sm90ForwardArguments& a_;
-  Shared& shared_;
+  Sm90ForwardShared& shared_;
   Order order_;
   u32 index_ = blockIdx.x / cluster, turn_ = 0, counted_ = 0;
   bool used_ = false;  // the work of index_ has been handed out

@@ -11,28 +11,28 @@
 namespace regard {
 
 constexpr Sm90ForwardLayout layout({.bytes = element_bytes,
-                                    .d = key::d,
-                                    .dv = key::dv,
+                                    .d = config::d,
+                                    .dv = config::dv,
                                     .block_q = block_q,
                                     .block_k = block_k,
-                                    .stages = key::stages});
-constexpr i32 stages = key::stages, q_stages = layout.q_stages;
+                                    .stages = config::stages});
+constexpr i32 stages = config::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
-constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
+constexpr i32 consumers = config::warps / 4 - 1, consumer_warps = 4 * consumers;
 // Warps of the first warpgroup that load or, for 8-bit types, transpose V; the remaining one hands out work.
 constexpr i32 helper_warps = 3;
-constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
-constexpr bool stores_boxes = layout.stores_boxes(key::split, key::pack_gqa);
+constexpr i32 columns = Sm90ForwardLayout::output_columns(config::dv);
+constexpr bool stores_boxes = layout.stores_boxes(config::split, config::pack_gqa);
 // The part of the head dimension or of keys that one product takes, and how many of those a box holds.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
-static_assert(key::warps * wave == Sm90ForwardLayout::threads(block_q) &&
+static_assert(config::warps * wave == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
 /// If tiles are narrower than the rows that go through them together (a block's or a cluster's), its
 /// warpgroups see different tiles. With wide heads of 8-bit types the loop over tiles then costs more than
 /// that saves.
 constexpr bool tiles_by_warpgroup =
-    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || key::d <= 64);
+    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || config::d <= 64);
 
 /// By whose rows the visible tiles are determined: each warpgroup's, in clusters also those of all; or only
 /// those of all.
@@ -40,14 +40,14 @@ constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 
 
 /// A block of work, handed out.
 struct Turn {
-  Work work;              // head -1: there is no more
+  Sm90ForwardWork work;   // head -1: there is no more
   i32 kv_head, end_head;  // end_head: past the last query head of kv_head
-  Tiles tiles;
+  KeyTiles tiles;
   VisibleTiles visible[visible_tile_ranges];
-  bool careful;  // redoes rows that overflowed
+  bool safe_softmax;  // redoes rows that overflowed
 };
 
-struct Shared {
+struct Sm90ForwardShared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
   Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
   Barrier transposed_full[stages], transposed_empty[stages];  // 8-bit types: V as it is multiplied
@@ -105,22 +105,22 @@ struct Shared {
   }
 };
 
-static_assert(sizeof(Shared) <= Sm90ForwardLayout::static_bytes);
+static_assert(sizeof(Sm90ForwardShared) <= Sm90ForwardLayout::static_bytes);
 
 /// The rings of Q, K, V and transposed V, one after the other.
-class Memory {
+class Sm90ForwardMemory {
  public:
-  REGARD_DEVICE explicit Memory(const void* dynamic) {
+  REGARD_DEVICE explicit Sm90ForwardMemory(const void* dynamic) {
     constexpr u32 alignment = Sm90ForwardLayout::alignment;
     start_ = (shared_address(dynamic) + alignment - 1) / alignment * alignment;
   }
-  REGARD_DEVICE u32 q(i32 stage, i32 warpgroup) const {
-    return start_ + stage * static_cast<u32>(layout.q) + warpgroup * static_cast<u32>(layout.q / consumers);
+  REGARD_DEVICE u32 q(i32 slot, i32 warpgroup) const {
+    return start_ + slot * static_cast<u32>(layout.q) + warpgroup * static_cast<u32>(layout.q / consumers);
   }
-  REGARD_DEVICE u32 k(i32 stage) const { return q(q_stages, 0) + stage * static_cast<u32>(layout.k); }
-  REGARD_DEVICE u32 v(i32 stage) const { return k(stages) + stage * static_cast<u32>(layout.v); }
-  REGARD_DEVICE u32 transposed(i32 stage) const {
-    return v(stages) + stage * static_cast<u32>(layout.transposed);
+  REGARD_DEVICE u32 k(i32 slot) const { return q(q_stages, 0) + slot * static_cast<u32>(layout.k); }
+  REGARD_DEVICE u32 v(i32 slot) const { return k(stages) + slot * static_cast<u32>(layout.v); }
+  REGARD_DEVICE u32 transposed(i32 slot) const {
+    return v(stages) + slot * static_cast<u32>(layout.transposed);
   }
 
  private:

@@ -9,21 +9,21 @@
 namespace regard {
 
 constexpr i32 fragments = block_k * element_bytes / 32;
-using Scores = float[block_k / 2];
-using P = u32[fragments][4];  // pairs, or fours of 8-bit numbers, as the next product takes them
+using ForwardScores = float[block_k / 2];
+using ForwardP = u32[fragments][4];  // pairs, or fours of 8-bit numbers, as the next product takes them
 
 /// row_max is the maximum of a row's first tiles. It stays until a weight approaches the limit of its type
 /// (448 for e4m3, 65504 for fp16; bf16 has none, but sums of products with a large V do); it then moves so
 /// that this weight is 2^log2_p_at_max. 8-bit types leave headroom above it, so that few tiles move row_max,
 /// and digits below it, of which e4m3 loses some from 2^-6 on.
 constexpr float log2_p_at_max = eight_bits ? 6 : 0;
-constexpr float highest_p = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
+constexpr float highest_p = eight_bits ? 432 : config::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
 /// Sums up to here are safe to continue with: no product with V, and no sum of such products, overflows.
 constexpr i32 most_power = 64;
 
 /// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - row_max).
-struct RowState {
+struct WarpgroupRowState {
   float row_max[2] = {-infinity, -infinity};  // -infinity: no key seen yet
   float sum[2] = {0, 0};                      // this thread's columns
 };
@@ -38,8 +38,8 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Sets scores that their row does not see to -infinity. Bits are moved to predicates eight at a time, which
 /// is half the work of comparing keys; the tiles that use the most registers have no predicates for that,
 /// and do it only with a soft cap, where it is less to compile.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Window32& window) {
-  constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
+REGARD_DEVICE void mask(ForwardScores& s, i32 first_key, const i32 (&rows)[2], const Window32& window) {
+  constexpr bool by_bits = eight_bits || config::dv <= 192 || config::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -65,7 +65,7 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Wi
 
 /// The first `count` scores move to the end.
 template <i32 count>
-REGARD_DEVICE void rotate(Scores& s) {
+REGARD_DEVICE void rotate(ForwardScores& s) {
   float first[count];
 #pragma unroll
   for (i32 i = 0; i < count; ++i) first[i] = s[i];
@@ -75,18 +75,18 @@ REGARD_DEVICE void rotate(Scores& s) {
 }
 
 /// Turns products of Q and K into scores, and scores into powers of two.
-class ScoreScale {
+class ForwardScoreScale {
  public:
   /// `descale`: the factor of Q times that of K.
-  REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
-      : ScoreScale(a.scale * descale, key::softcap ? a.softcap : 1.f) {}
+  REGARD_DEVICE ForwardScoreScale(const Arguments& a, float descale)
+      : ForwardScoreScale(a.scale * descale, config::softcap ? a.softcap : 1.f) {}
 
   /// The factor from the results of `apply` to powers of two.
-  REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
+  REGARD_DEVICE float scale() const { return config::softcap ? 1 : scale_; }
 
   /// Applies what comes before the mask.
-  REGARD_DEVICE void apply(Scores& s) const {
-    if constexpr (key::softcap) {
+  REGARD_DEVICE void apply(ForwardScores& s) const {
+    if constexpr (config::softcap) {
       // Few tiles get here. The kernels with wide heads are the slowest to compile: there all scores rotate
       // through the first registers, which is less code.
       constexpr i32 count = block_k / 2, together = wide_heads ? 8 : count;
@@ -105,7 +105,7 @@ class ScoreScale {
 
   /// Whether all scores of the warp are so far below their cap, as they nearly always are, that
   /// `apply_near_0` gives the same bits as `apply`: a row does not depend on its neighbours.
-  REGARD_DEVICE bool all_near_0(const Scores& s) const {
+  REGARD_DEVICE bool all_near_0(const ForwardScores& s) const {
     float largest[2] = {};
 #pragma unroll
     for (i32 i = 0; i < block_k / 2; ++i) largest[i % 2] = fmaxf(largest[i % 2], fabsf(s[i]));
@@ -115,7 +115,7 @@ class ScoreScale {
   REGARD_DEVICE float apply_near_0(float product) const { return soft_cap_.near(product); }
 
  private:
-  REGARD_DEVICE ScoreScale(float natural, float cap)
+  REGARD_DEVICE ForwardScoreScale(float natural, float cap)
       : soft_cap_(natural, cap), scale_(natural * log2_of_e), before_mask_(1) {
     // With a factor of 0 or less, which is possible with 8-bit types, the largest product is not the largest
     // score.
@@ -137,7 +137,7 @@ struct AsItIs {
 /// Weights, and their sum per row: 2^(score * scale - row_max). row_max is rounded once for the whole row,
 /// so that its error is in the sum too. Returns the largest part of the sums.
 template <class Score>
-REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
+REGARD_DEVICE float exponentials(ForwardScores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                  const Score& score) {
   float largest = 0;
 #pragma unroll
@@ -160,11 +160,11 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&s
 /// between them cost more than they save.
 constexpr i32 slice = 32;  // keys
 constexpr bool by_slices =
-    windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % slice == 0;
+    windowed && !pack_gqa && !eight_bits && config::d <= 64 && block_q == 128 && block_k % slice == 0;
 
 /// Weights and sums if no row of the warp sees keys from `seen` on: their weights are 0. Sums have the same
 /// bits as otherwise.
-REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
+REGARD_DEVICE void exponentials(ForwardScores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                 i32 seen) {
   float part[2][2] = {};
 #pragma unroll
@@ -189,29 +189,29 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&su
 }
 
 /// This thread's maximum of each row.
-REGARD_DEVICE void find_highest(const Scores& s, float (&most)[2]) {
+REGARD_DEVICE void find_highest(const ForwardScores& s, float (&most)[2]) {
   most[0] = most[1] = -infinity;
 #pragma unroll
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
 /// Raises row_max to the maxima of the scores. Returns `factor`, by which the previous sums are rescaled,
-/// and the `row_max` to subtract from scaled scores. With `careful`, for scores so large that the rounding
-/// of scale * maximum would matter, the maximum is subtracted first and row_max is the raw score.
-REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2], float (&factor)[2],
-                                  float scale, bool careful) {
+/// and the `row_max` to subtract from scaled scores. With `safe_softmax`, for scores so large that the
+/// rounding of scale * maximum would matter, the maximum is subtracted first and row_max is the raw score.
+REGARD_DEVICE void update_row_max(ForwardScores& s, WarpgroupRowState& rows, float (&row_max)[2],
+                                  float (&factor)[2], float scale, bool safe_softmax) {
   float most[2];
   find_highest(s, most);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     most[half] = quad_max(most[half]);
     const float before = rows.row_max[half],
-                now = fmaxf(before, careful ? most[half] : most[half] * scale - log2_p_at_max);
+                now = fmaxf(before, safe_softmax ? most[half] : most[half] * scale - log2_p_at_max);
     row_max[half] = now == -infinity ? 0.f : now;
-    factor[half] = exp2(careful ? (before - row_max[half]) * scale : before - row_max[half]);
+    factor[half] = exp2(safe_softmax ? (before - row_max[half]) * scale : before - row_max[half]);
     rows.row_max[half] = now;
   }
-  if (careful) {
+  if (safe_softmax) {
 #pragma unroll
     for (i32 i = 0; i < block_k / 2; ++i) s[i] -= row_max[i / 2 % 2];
     row_max[0] = row_max[1] = -log2_p_at_max;
@@ -220,7 +220,7 @@ REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2]
 
 /// Raises row_max of the rows that have reached highest_p to their maximum, and returns whether there are
 /// any in the warp; `factor` is then what O has to be rescaled by.
-REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) {
+REGARD_DEVICE bool rescale_large(ForwardScores& s, WarpgroupRowState& rows, float (&factor)[2]) {
   float most[2];
   find_highest(s, most);
   if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_p)) return false;
@@ -241,14 +241,14 @@ REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) 
 
 /// A product of 8-bit types needs four neighbours in a thread, which has two of each of two groups of 8: its
 /// key p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
-REGARD_DEVICE void pack(P& p, const Scores& s) {
+REGARD_DEVICE void pack(ForwardP& p, const ForwardScores& s) {
 #pragma unroll
   for (i32 i = 0; i < 4 * fragments; ++i) {
     if constexpr (eight_bits) {
       const i32 first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
       p[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
     } else {
-      p[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
+      p[i / 4][i % 4] = pair<config::dtype>(s[2 * i], s[2 * i + 1]);
     }
   }
 }
@@ -262,9 +262,9 @@ REGARD_DEVICE u32 quads(u32 lanes) {
   return (lanes | lanes >> 12) & 0xff;
 }
 
-/// Rows of the warp, one bit each, that have to be redone with `careful`: their sums are too large, or one
-/// rounding of their row_max is more than 16.
-REGARD_DEVICE u32 overflowed(const RowState& rows) {
+/// Rows of the warp, one bit each, that have to be redone with `safe_softmax`: their sums are too large, or
+/// one rounding of their row_max is more than 16.
+REGARD_DEVICE u32 overflowed(const WarpgroupRowState& rows) {
   constexpr float largest_row_max = 1 << 28;
   bool mine[2];
 #pragma unroll
@@ -284,7 +284,7 @@ struct RowEnd {
 
   REGARD_DEVICE RowEnd(float row_max, float sum, i32 head, const Arguments& a) {
     float kept = 1;
-    if (!in_parts && a.sink != nullptr) {
+    if (!split_kv && a.sink != nullptr) {
       const float sink = a.sink[head] * log2_of_e, most = fmaxf(row_max, sink);
       const float safe = most == -infinity ? 0.f : most;
       kept = exp2(row_max - safe);

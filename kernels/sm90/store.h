@@ -11,12 +11,12 @@ namespace regard {
 template <i32 columns>
 REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 half, float scale) {
   constexpr i32 together = eight_bits ? 4 : 2;  // neighbours in a thread
-  static_assert(key::dv % together == 0);
+  static_assert(config::dv % together == 0);
 #pragma unroll
   for (i32 i = 0; i < columns / (4 * together); ++i) {
     const i32 column = (4 * i + static_cast<i32>(threadIdx.x % 4)) * together,
               at = 2 * together * i + 2 * half;
-    if (column >= key::dv) continue;
+    if (column >= config::dv) continue;
     // With 8-bit types, even columns come before odd ones in each 16 (transposer.h).
     if constexpr (eight_bits)
       *reinterpret_cast<float4*>(row + column) = {o[at] * scale, o[at + 4] * scale, o[at + 1] * scale,
@@ -36,16 +36,16 @@ class OutputRow {
     if constexpr (eight_bits)
       take_transposed(o, half, scale);
     else
-      take_row<key::out, columns>(x_, o, half, scale);
+      take_row<config::out, columns>(x_, o, half, scale);
   }
 
   /// Never past dv. Rows are at multiples of 16 bytes (`aligned` in plan/kernels/sm90_boxes.cpp).
   REGARD_DEVICE void store(u16* row) const {
-    static_assert(key::dv % 8 == 0);
+    static_assert(config::dv % 8 == 0);
     const i32 thread = threadIdx.x % 4, first = eight_bits ? thread % 2 * 16 + thread / 2 * 8 : thread * 8;
 #pragma unroll
     for (i32 i = 0; i < columns / 32; ++i)
-      if (32 * i + first < key::dv) store_16_bytes(row + 32 * i + first, x_[i]);
+      if (32 * i + first < config::dv) store_16_bytes(row + 32 * i + first, x_[i]);
   }
 
  private:
@@ -54,7 +54,7 @@ class OutputRow {
 #pragma unroll
     for (i32 i = 0; i < columns / 8; ++i) {
       const i32 at = i / 2 * 8 + i % 2 + 2 * half;
-      x_[i / 4][i % 4] = pair<key::out>(o[at] * scale, o[at + 4] * scale);
+      x_[i / 4][i % 4] = pair<config::out>(o[at] * scale, o[at + 4] * scale);
     }
 #pragma unroll
     for (u32(&eight)[4] : x_) {

@@ -13,7 +13,8 @@ namespace regard {
 /// relies on that order.
 class Transposer {
  public:
-  REGARD_DEVICE Transposer(Shared& shared, Memory memory) : shared_(shared), memory_(memory) {}
+  REGARD_DEVICE Transposer(Sm90ForwardShared& shared, Sm90ForwardMemory memory)
+      : shared_(shared), memory_(memory) {}
 
   REGARD_DEVICE void run() {
 #pragma unroll 1
@@ -23,13 +24,13 @@ class Transposer {
       if (given.work.head < 0) return;
 #pragma unroll 1
       for (i32 tile = given.tiles.start(); tile >= 0; tile = given.tiles.next(tile)) {
-        const i32 stage = ring_.stage;
-        shared_.v_full[stage].wait(ring_.parity);
-        shared_.transposed_empty[stage].wait(ring_.parity ^ 1);
-        transpose_tile(memory_.v(stage), memory_.transposed(stage));
+        const i32 slot = ring_.slot;
+        shared_.v_full[slot].wait(ring_.parity);
+        shared_.transposed_empty[slot].wait(ring_.parity ^ 1);
+        transpose_tile(memory_.v(slot), memory_.transposed(slot));
         make_visible_to_products();
-        arrive(shared_.v_empty[stage]);
-        arrive(shared_.transposed_full[stage]);
+        arrive(shared_.v_empty[slot]);
+        arrive(shared_.transposed_full[slot]);
         ring_.advance();
       }
       arrive(shared_.turn_done[turn % 2]);
@@ -80,8 +81,8 @@ class Transposer {
     if (threadIdx.x % wave == 0) barrier.arrive();
   }
 
-  Shared& shared_;
-  Memory memory_;
+  Sm90ForwardShared& shared_;
+  Sm90ForwardMemory memory_;
   Ring<stages> ring_;
 };
 

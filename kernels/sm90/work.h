@@ -8,18 +8,18 @@
 
 namespace regard {
 
-constexpr i32 block_q = key::block_q, block_k = key::block_k;
-constexpr bool eight_bits = key::dtype == DType::fp8 || key::dtype == DType::fp8_e5m2;
+constexpr i32 block_q = config::block_q, block_k = config::block_k;
+constexpr bool eight_bits = config::dtype == DType::fp8 || config::dtype == DType::fp8_e5m2;
 constexpr i32 element_bytes = eight_bits ? 1 : 2;
-constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::pack_gqa);
-constexpr bool pack_gqa = key::pack_gqa > 0, wide_heads = key::d > 128;
-constexpr bool windowed = key::mask != Mask::none;
-constexpr bool in_parts = key::split > 0;  // the keys
+constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, config::pack_gqa);
+constexpr bool pack_gqa = config::pack_gqa > 0, wide_heads = config::d > 128;
+constexpr bool windowed = config::mask != Mask::none;
+constexpr bool split_kv = config::split > 0;  // the keys
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
 // the tiles that any of their rows sees.
-constexpr i32 cluster = key::cluster > 1 ? key::cluster : 1;
+constexpr i32 cluster = config::cluster > 1 ? config::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
-static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || pack_gqa)));
+static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_gqa)));
 
 /// Which part of the keys a block of work has, if they are split.
 template <bool split>
@@ -42,7 +42,7 @@ struct KeyPart<false> {
 };
 
 /// A block of query rows of one head, or of several heads from `head` on, and a part of the keys.
-struct Work : KeyPart<in_parts> {
+struct Sm90ForwardWork : KeyPart<split_kv> {
   Sequence32 sequence;
   i32 head, first_row;
 };
@@ -51,20 +51,20 @@ struct Work : KeyPart<in_parts> {
 struct Row {
   i32 head, row;
 
-  REGARD_DEVICE Row(const Work& work, i32 index)
+  REGARD_DEVICE Row(const Sm90ForwardWork& work, i32 index)
       : head(pack_gqa ? work.head + index / rows_of_head : work.head),
         row(work.first_row + (pack_gqa ? index % rows_of_head : index)) {}
 };
 
 /// What a block's rows see of its keys.
-REGARD_DEVICE Window32 window_of(const Work& work, const Sm90ForwardArguments& a) {
+REGARD_DEVICE Window32 window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
-  return in_parts ? window.of_part(work.first_key, static_cast<i32>(a.split_keys)) : window;
+  return split_kv ? window.of_part(work.first_key, static_cast<i32>(a.split_keys)) : window;
 }
 
 /// Tiles of keys that a block goes through, from the last to the first: [begin, end), which have a key in
 /// the window of some row of the block, or of its cluster, then those before `sinks`.
-struct Tiles {
+struct KeyTiles {
   i32 begin, end, sinks;
 
   REGARD_DEVICE i32 start() const { return end - 1; }  // negative: there is none
@@ -101,8 +101,8 @@ struct BlockWindow {
   REGARD_DEVICE bool empty() const { return bottom.end <= top.begin; }
 };
 
-REGARD_DEVICE Tiles tiles_of(const BlockWindow& block, const Window32& window) {
-  Tiles tiles{block.top.begin / block_k, tiles_before(block.bottom.end), 0};
+REGARD_DEVICE KeyTiles tiles_of(const BlockWindow& block, const Window32& window) {
+  KeyTiles tiles{block.top.begin / block_k, tiles_before(block.bottom.end), 0};
   if (windowed && window.left >= 0) tiles.sinks = tiles_before(min(window.sinks, block.bottom.end));
   if (!block.empty())
     tiles.sinks = min(tiles.sinks, tiles.begin);

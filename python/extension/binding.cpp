@@ -78,9 +78,9 @@ void Binding::bind(regard_role role, const ArrayView& given) {
 
   const regard_dtype expected = problem_.expected(role).dtype;
   if (host && expected == REGARD_INT32 && is_int64(view.type)) {
-    regard_tensor wanted{};
-    check(regard_problem_tensor(problem_.handle(), role, nullptr, &wanted));
-    return bind(role, narrowed(view, wanted, name, narrowed_.emplace_back()));
+    regard_tensor of_problem{};
+    check(regard_problem_tensor(problem_.handle(), role, nullptr, &of_problem));
+    return bind(role, narrowed(view, of_problem, name, narrowed_.emplace_back()));
   }
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;

@@ -39,7 +39,7 @@ nb::object Calls::run(const Known& known, const Given& given) {
   binding.arguments().seed = given.seed;
   binding.arguments().offset = given.offset;
   nb::object results = nb::steal(PyTuple_New(std::ssize(known.outputs)));
-  Py_ssize_t place = 0;
+  Py_ssize_t index = 0;
   nb::object result;
   for (const Output& output : known.outputs) {
     if (const Given::Array* array = given.find(output.role)) {
@@ -51,10 +51,10 @@ nb::object Calls::run(const Known& known, const Given& given) {
         return nb::none();  // PyTorch would allocate something else: a mode that makes other tensors is on
       binding.bind(output.role, *view);
     }
-    PyTuple_SET_ITEM(results.ptr(), place++, nb::object(result).release().ptr());
+    PyTuple_SET_ITEM(results.ptr(), index++, nb::object(result).release().ptr());
   }
   plan.launch(binding.arguments(), nb::none(), given.stream, given.q().object);
-  return place == 1 ? result : results;
+  return index == 1 ? result : results;
 }
 
 void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options,

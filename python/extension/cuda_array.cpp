@@ -58,11 +58,11 @@ class Interface {
 nb::dlpack::dtype type_of_text(const Interface& interface) {
   const nb::handle entry = interface.entry("typestr");
   const std::string text = text_of(entry, "a typestr");
-  const std::string told = "has the typestr '" + text + "'";
+  const std::string problem = "has the typestr '" + text + "'";
   if (text.size() != 3 || text[2] < '1' || text[2] > '8')
-    interface.refuse(told + ", which no tensor of attention has");
+    interface.refuse(problem + ", which no tensor of attention has");
   const int bytes = text[2] - '0';
-  if (text[0] == '>' && bytes > 1) interface.refuse(told + ": pass an array in native byte order");
+  if (text[0] == '>' && bytes > 1) interface.refuse(problem + ": pass an array in native byte order");
   const auto type = [bytes](dtype_code code) {
     return nb::dlpack::dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * bytes), 1};
   };
@@ -79,11 +79,11 @@ nb::dlpack::dtype type_of_text(const Interface& interface) {
       return type(dtype_code::Complex);
     case 'V':
       interface.refuse(
-          told +
+          problem +
           ", and the interface has none for bfloat16 and 8-bit floats: pass the bits as uint16 or "
           "uint8 with dtype='bf16' or dtype='fp8', or the array through DLPack");
     default:
-      interface.refuse(told + ", which no tensor of attention has");
+      interface.refuse(problem + ", which no tensor of attention has");
   }
 }
 

@@ -42,16 +42,16 @@ std::string reason_of(const nb::python_error& error) {
         std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
         "__cuda_array_interface__, but is " + type_of(array) +
         (std::string_view(name) == "bits" ? "; regard.pack_bits(mask) makes one from a boolean mask" : ""));
-  const std::string told =
+  const std::string refusal =
       std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
   try {
     const nb::object source = exportable(array);
     if (has(source, "__dlpack__")) source.attr("__dlpack__")();
   } catch (nb::python_error& error) {
     pass_on(error);
-    raise_from(error, REGARD_INVALID, told + " (" + reason_of(error) + ")");
+    raise_from(error, REGARD_INVALID, refusal + " (" + reason_of(error) + ")");
   }
-  raise(REGARD_INVALID, told +
+  raise(REGARD_INVALID, refusal +
                             ": its dtype or byte order has no counterpart; pass fp32, bf16, fp16 or fp8 in "
                             "native byte order");
 }

@@ -90,8 +90,8 @@ nb::dlpack::dtype dlpack_type(regard_dtype dtype) {
   return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
 }
 
-regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype wanted, regard_role role) {
-  const DTypeRow& expected = row_of(wanted);
+regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role role) {
+  const DTypeRow& expected = row_of(required);
   if (stands_for(type, expected)) return expected.dtype;
   for (const DTypeRow& row : dtypes)
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)

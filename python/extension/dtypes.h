@@ -18,7 +18,8 @@ regard_dtype dtype_from_word(std::string_view word);
 
 nb::dlpack::dtype dlpack_type(regard_dtype dtype);
 
-/// The element type of this array where the problem takes `wanted`; types without a counterpart are refused.
-regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype wanted, regard_role role);
+/// The element type of this array where the problem takes `required`; types without a counterpart are
+/// refused.
+regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role role);
 
 }  // namespace regard::python

@@ -149,10 +149,10 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
          nb::handle format) {
         const PlanOptions options{target, family, threads};
         const regard_plan_options c = options.c();
-        const std::string wanted = text_of(format, "format");
+        const std::string requested = text_of(format, "format");
         find_bundles();
         return text_from(
-            [&](char** text) { return regard_explain(problem.handle(), &c, wanted.c_str(), text); });
+            [&](char** text) { return regard_explain(problem.handle(), &c, requested.c_str(), text); });
       },
       nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
       nb::arg("format").none(),

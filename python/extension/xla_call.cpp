@@ -118,10 +118,10 @@ regard_arguments arguments_of(const Call& call, const Planned& planned) {
   return arguments;
 }
 
-const Buffer& buffer_of(const Buffers& all, std::int64_t place) {
-  if (all.kinds[place] != buffer_kind)
+const Buffer& buffer_of(const Buffers& all, std::int64_t index) {
+  if (all.kinds[index] != buffer_kind)
     throw Failure(REGARD_INVALID, "a foreign call of attention takes arrays and nothing else");
-  return *static_cast<const Buffer*>(all.items[place]);
+  return *static_cast<const Buffer*>(all.items[index]);
 }
 
 }  // namespace regard::python::xla

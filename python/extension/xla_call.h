@@ -16,6 +16,6 @@ Asked asked_by(const Call& call);
 regard_arguments arguments_of(const Call& call, const Planned& planned);
 
 /// Throws a Failure if the buffer at that index is not an array.
-const Buffer& buffer_of(const Buffers&, std::int64_t place);
+const Buffer& buffer_of(const Buffers&, std::int64_t index);
 
 }  // namespace regard::python::xla

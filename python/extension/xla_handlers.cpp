@@ -84,11 +84,11 @@ Error* handle(Call* call) noexcept {
   if (const char* sentence = mismatch(*call)) return error(api, REGARD_INVALID, sentence);
   if (call->stage != Stage::execute) return nullptr;
   try {
-    GetStream wanted{sizeof(GetStream), nullptr, call->context, nullptr};
+    GetStream request{sizeof(GetStream), nullptr, call->context, nullptr};
     if constexpr (on_gpu) {
-      if (Error* failed = api.get_stream(&wanted)) return failed;
+      if (Error* failed = api.get_stream(&request)) return failed;
     }
-    run(*call, on_gpu, wanted.stream);
+    run(*call, on_gpu, request.stream);
     return nullptr;
   } catch (const Failure& failure) {
     return error(api, failure.status(), failure.what());

@@ -32,9 +32,9 @@ Workspace::~Workspace() {
 }
 
 bool Workspace::use_of_program(const Call& call, const Planned& planned) {
-  const std::int64_t place = std::ssize(planned.outputs);
-  if (call.results.count <= place) return false;
-  const Buffer& buffer = buffer_of(call.results, place);
+  const std::int64_t index = std::ssize(planned.outputs);
+  if (call.results.count <= index) return false;
+  const Buffer& buffer = buffer_of(call.results, index);
   std::size_t space = buffer.rank == 1 ? static_cast<std::size_t>(buffer.dims[0]) : 0;
   void* data = buffer.data;
   if (data == nullptr ||

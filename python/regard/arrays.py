@@ -172,7 +172,7 @@ def longest(name: str, offsets: Any) -> int:
     return int(numpy.diff(values).max(initial=0))
 
 
-def packed_by_torch(mask: Any) -> Any:
+def bits_by_torch(mask: Any) -> Any:
     """`pack_bits` for a boolean tensor, using operators only."""
     torch: Any = sys.modules["torch"]
     if not torch.compiler.is_compiling():
@@ -213,7 +213,7 @@ def pack_bits(mask: Any) -> Any:
         raise invalid("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
     if of_torch:
         try:
-            return packed_by_torch(mask)
+            return bits_by_torch(mask)
         except (MemoryError, torch.cuda.OutOfMemoryError):
             raise
         except Exception as error:  # such as a subclass that does not support all of it

@@ -15,7 +15,7 @@ from .arrays import dtype_word, on_gpu, shape_of
 from .errors import invalid
 from .shapes import shape_words
 from .unknown import refuse_unknown
-from .words import IMPLIES, mask_word, plain, told
+from .words import IMPLIES, mask_word, plain, quote
 
 _ROLES = frozenset(_core.roles())
 
@@ -100,7 +100,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     if dtype is None:
         dtype = dtype_word("q", q)
     elif not isinstance(dtype, str):
-        raise invalid(f"dtype is {told(dtype)}; it must be text such as 'bf16'")
+        raise invalid(f"dtype is {quote(dtype)}; it must be text such as 'bf16'")
 
     given, implied, made = _tensors_among(options)
     tensors = {**inputs, **given}
@@ -108,8 +108,8 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     words = [pass_, f"{dtype}", *shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
     if mask:
         words.append(mask)
-    packed = "offsets_q" in tensors
-    longest = {name: options[name] for name in ("sq", "sk")} if packed else {}
+    varlen = "offsets_q" in tensors
+    longest = {name: options[name] for name in ("sq", "sk")} if varlen else {}
     text = " ".join([*words, *_words_of(options)])
 
     specs = _stated(text).outputs
@@ -117,6 +117,6 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
         raise invalid(f"{name} is True, which requests a result that {pass_} does not have")
     if "bias" in tensors and "grad_bias" in specs:
         _refuse_gradient_of_broadcast(tensors["bias"], specs["grad_bias"])
-    zeros = packed or "lengths_q" in tensors or "lengths_k" in tensors
+    zeros = varlen or "lengths_q" in tensors or "lengths_k" in tensors
     run_options = {"seed": seed, "offset": offset, "stream": stream}
     return Request(text, dtype, tensors, specs, zeros, longest, (target, family, threads), run_options)

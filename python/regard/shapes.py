@@ -8,7 +8,7 @@ from typing import Any
 
 from .arrays import longest, shape_of
 from .errors import invalid
-from .words import told
+from .words import quote
 
 LAYOUTS = ("bshd", "bhsd", "sbhd")
 _MOST_HEADS = 128  # of existing models
@@ -54,7 +54,7 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
     if not varlen and not (isinstance(layout, str) and layout in LAYOUTS):
-        raise invalid(f"layout is {told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
+        raise invalid(f"layout is {quote(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # read once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):

@@ -11,7 +11,7 @@ from typing import Any
 from . import _core
 from .errors import InvalidError, invalid
 from .options import Options
-from .words import told
+from .words import quote
 
 # Options that problem text expresses with other words; its sizes come from the arrays.
 _IN_PYTHON = {
@@ -53,7 +53,7 @@ def unknown(name: str, value: Any = None) -> InvalidError:
 
 def _given(option: str, value: Any) -> str:
     """An option with the caller's value, if that is short."""
-    return f"{option}={told(value) if isinstance(value, (bool, int, float, tuple)) else ''}"
+    return f"{option}={quote(value) if isinstance(value, (bool, int, float, tuple)) else ''}"
 
 
 def _other_name(name: str, value: Any) -> str | None:

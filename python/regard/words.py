@@ -12,13 +12,13 @@ from .arrays import first_line, known_word, shape_of
 from .errors import RegardError, invalid, wrong_type
 
 
-def _told_type(value: Any) -> str:
+def _quote_type(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-def told(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value in a message, on one short line."""
-    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _told_type(value)
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _quote_type(value)
     said = " ".join(said.split())
     return said if len(said) <= 100 else said[:100] + "..."
 
@@ -49,16 +49,16 @@ def plain(name: str, value: Any, takes: str = "") -> Any:
     except Exception as error:  # such as a parameter that is not initialised yet
         raise invalid(f"{name} cannot be read: {first_line(error)}") from error
     if name == "mask" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
-        kind = "an array" if hasattr(value, "shape") else _told_type(value)
+        kind = "an array" if hasattr(value, "shape") else _quote_type(value)
         raise invalid(f"mask is {kind} and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
-    raise wrong_type(f"{name} is {_told_type(value)}; it must be {takes}")
+    raise wrong_type(f"{name} is {_quote_type(value)}; it must be {takes}")
 
 
 def whole(name: str, value: Any) -> int:
     number = plain(name, value, "a whole number")
     if isinstance(number, bool) or not isinstance(number, int):
         kind = "an int" if isinstance(number, float) else "a whole number"
-        raise wrong_type(f"{name} is {told(number)}; it must be {kind}")
+        raise wrong_type(f"{name} is {quote(number)}; it must be {kind}")
     return number
 
 
@@ -121,7 +121,7 @@ def mask_word(options: dict[str, Any]) -> str | None:
     except MemoryError:
         raise
     except Exception:
-        raise invalid(f"window is {told(window)}; it must be {PAIR}") from None
+        raise invalid(f"window is {quote(window)}; it must be {PAIR}") from None
     left, right = whole("window's left side", left), whole("window's right side", right)
     if causal is not False:
         right = 0

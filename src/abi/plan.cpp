@@ -75,10 +75,10 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
   return guarded([&] {
     if (problem == nullptr) return report(null_argument("problem").value());
     if (explanation == nullptr) return report(null_argument("explanation").value());
-    const std::string_view wanted = format == nullptr ? "text" : format;
-    if (wanted != "text" && wanted != "all" && wanted != "json") {
+    const std::string_view requested = format == nullptr ? "text" : format;
+    if (requested != "text" && requested != "all" && requested != "json") {
       return report(REGARD_INVALID,
-                    fmt::format("format {} does not exist; use text, all or json", in_quotes(wanted)));
+                    fmt::format("format {} does not exist; use text, all or json", in_quotes(requested)));
     }
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
@@ -87,8 +87,8 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
     if (!made && explained.problem.empty()) return report(made.error());
-    const std::string text = describe(explained, wanted);
-    return give(wanted == "json" ? text : printable(text, Newlines::kept), explanation);
+    const std::string text = describe(explained, requested);
+    return give(requested == "json" ? text : printable(text, Newlines::kept), explanation);
   });
 }
 

@@ -101,10 +101,10 @@ Result<Linker> Linker::find() {
   }
   if (linker.compiler_.empty())
     return cannot_link("there is no host C++ compiler; install g++ or set REGARD_CXX to the path of one");
-  for (const auto& [place, name] :
+  for (const auto& [program, name] :
        {std::pair{&linker.objcopy_, "objcopy"}, {&linker.objdump_, "objdump"}, {&linker.ar_, "ar"}}) {
-    *place = find_program(name, path);
-    if (place->empty())
+    *program = find_program(name, path);
+    if (program->empty())
       return cannot_link(fmt::format("there is no {} on PATH; it comes with the package binutils", name));
   }
   if (Status status = linker.read_libraries(library); !status) return tl::unexpected(status.error());

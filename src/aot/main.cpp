@@ -18,15 +18,15 @@ int complain(const regard::Error& error) {
 }
 
 /// Target by target, each list sorted.
-regard::Result<std::vector<std::string>> kernels_of(const std::string& profile_name,
-                                                    const std::vector<std::string>& targets) {
+regard::Result<std::vector<std::string>> keys_of_profile(const std::string& profile_name,
+                                                         const std::vector<std::string>& targets) {
   const auto profile = regard::find_profile(profile_name);
   if (!profile) return tl::unexpected(profile.error());
   std::vector<std::string> texts;
   for (const std::string& name : targets) {
     const auto target = regard::find_target(name);
     if (!target) return tl::unexpected(target.error());
-    const auto keys = regard::kernels_of(**profile, **target);
+    const auto keys = regard::keys_of_profile(**profile, **target);
     if (!keys) return tl::unexpected(keys.error());
     if (keys->empty())
       return regard::refused(fmt::format("target {} has no kernels of profile {}", name, profile_name));
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   app.add_option("--jobs", order.jobs, "compiles at a time");
   CLI11_PARSE(app, argc, argv);
 
-  auto kernels = kernels_of(profile, targets);
+  auto kernels = keys_of_profile(profile, targets);
   if (!kernels) return complain(kernels.error());
   order.kernels = std::move(*kernels);
   const auto objects = regard::aot::compile_built_in(order);

@@ -198,10 +198,10 @@ class Reader {
     if (!profile) return wrong(line_of(*table.get("profile")), profile.error());
     variants.what = "profile " + name;
     variants.products = (*profile)->variants;
-    const toml::node* wanted = table.get("recipes");
-    if (wanted == nullptr) return {};
+    const toml::node* requested = table.get("recipes");
+    if (requested == nullptr) return {};
     std::vector<std::string> recipes;
-    if (Status status = TomlValue{*wanted, file_, "recipes"}.texts(recipes, recipe_words()); !status)
+    if (Status status = TomlValue{*requested, file_, "recipes"}.texts(recipes, recipe_words()); !status)
       return status;
     for (Variant& variant : variants.products) variant.recipes = recipes;
     return {};

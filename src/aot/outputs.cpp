@@ -113,7 +113,7 @@ Status Outputs::check_is_no_input(const std::string& name) const {
   return {};
 }
 
-Status Outputs::check_place(const std::string& name) const {
+Status Outputs::check_location(const std::string& name) const {
   struct stat status;
   for (const std::string& above : folders_above(name)) {
     if (!is_there(path_of(above), status)) break;
@@ -135,7 +135,7 @@ Status Outputs::check(const Names& names) const {
       if (Status status = check_is_no_input(name); !status) return status;
   }
   for (const std::string& name : names)
-    if (Status status = check_place(name); !status) return status;
+    if (Status status = check_location(name); !status) return status;
   return {};
 }
 

@@ -33,7 +33,7 @@ class Outputs {
  private:
   explicit Outputs(std::string folder) : folder_(std::move(folder)) {}
   std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
-  Status check_place(const std::string& name) const;
+  Status check_location(const std::string& name) const;
   Status check_is_no_input(const std::string& name) const;
   void remove(const std::string& name) const;
 

@@ -57,7 +57,7 @@ class Selector {
     for (const Manifest::Binary& binary : manifest_.binaries) {
       if (Status status = add(binary); !status) return tl::unexpected(status.error());
     }
-    if (Status status = add_portable(); !status) return tl::unexpected(status.error());
+    if (Status status = add_generic(); !status) return tl::unexpected(status.error());
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       Selection::OfTarget& of_target = selection_.targets.emplace_back();
       of_target.target = manifest_.targets[i];
@@ -147,7 +147,7 @@ class Selector {
         is_asked = true;
         Selection::Count& count = sum.counts[i];
         ++count.asked;
-        const Result<std::vector<KernelKey>> keys = kernels_of(asked.problem, *manifest_.targets[i]);
+        const Result<std::vector<KernelKey>> keys = keys_of_problem(asked.problem, *manifest_.targets[i]);
         if (is_scarce(keys)) return tl::unexpected(keys.error());
         if (!keys) {
           if (++count.unserved == 1) count.why = keys.error().message;
@@ -176,8 +176,8 @@ class Selector {
   }
 
   /// A generated library has no generic kernels except those of its bundle.
-  Status add_portable() {
-    if (manifest_.undeclared != Undeclared::portable || !manifest_.makes_library()) return {};
+  Status add_generic() {
+    if (manifest_.undeclared != Undeclared::generic || !manifest_.makes_library()) return {};
     PlanOptions options;
     options.family = "generic";
     for (const char* text : {"fwd s=1 d=1", "bwd s=1 d=1"}) {
@@ -196,18 +196,18 @@ class Selector {
 
   Status add(const Manifest::Binary& binary) {
     const std::string text = print(binary.key);
-    const auto place = std::ranges::find_if(
+    const auto it = std::ranges::find_if(
         manifest_.targets, [&](const Target* target) { return target->name == binary.key.target; });
-    if (place == manifest_.targets.end())
+    if (it == manifest_.targets.end())
       return wrong(binary.line, fmt::format("its key is of {}, which is no target of the manifest",
                                             in_quotes(binary.key.target)));
-    if (!is_needed_by_some_plan(binary.key, **place)) {
+    if (!is_needed_by_some_plan(binary.key, **it)) {
       return wrong(binary.line,
                    fmt::format("no plan on {} asks for the kernel '{}', so that the file would never be "
                                "used; `regard list` has the keys that there are",
                                binary.key.target, text));
     }
-    const auto target = static_cast<std::size_t>(place - manifest_.targets.begin());
+    const auto target = static_cast<std::size_t>(it - manifest_.targets.begin());
     kernels_[target].take(numbers_.number_of(binary.key), binary);
     return {};
   }
@@ -231,7 +231,7 @@ Result<Selection> select(const Manifest& manifest, Detail detail) {
   return Selector(manifest).select(detail);
 }
 
-Result<std::vector<KernelKey>> kernels_of(const Problem& problem, const Target& target) {
+Result<std::vector<KernelKey>> keys_of_problem(const Problem& problem, const Target& target) {
   std::vector<KernelKey> keys;
   const auto take = [&keys](const Plan& planned) {
     for (const Stage& stage : planned.stages)

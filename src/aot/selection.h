@@ -55,6 +55,6 @@ std::string to_json(const Manifest&, const Selection&, Detail);
 
 /// The kernels of a problem on any machine: for every number of threads and, on a GPU, also those used where
 /// the layout of the tensors does not permit tensor maps.
-Result<std::vector<KernelKey>> kernels_of(const Problem&, const Target&);
+Result<std::vector<KernelKey>> keys_of_problem(const Problem&, const Target&);
 
 }  // namespace regard::aot

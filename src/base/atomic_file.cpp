@@ -61,8 +61,8 @@ std::string unnamed(const Descriptor& file) {
 
 Result<AtomicFile> AtomicFile::make(const std::string& path, bool without_name) {
   AtomicFile made(path);
-  if (Status found = made.find_place(); !found) return tl::unexpected(found.error());
-  made.folder_ = nearest_folder(made.place_);
+  if (Status found = made.find_target(); !found) return tl::unexpected(found.error());
+  made.folder_ = nearest_folder(made.target_);
   const mode_t permissions = made.permissions_.value_or(0666);  // never more than the final ones
   if (without_name)
     made.file_ = Descriptor(open(made.folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions));
@@ -78,29 +78,29 @@ Result<AtomicFile> AtomicFile::make(const std::string& path, bool without_name) 
 
 /// A link stands for its file. Anything other than a file is left as it is: a device that is replaced is gone
 /// for every program.
-Status AtomicFile::find_place() {
+Status AtomicFile::find_target() {
   const auto refused = [this](const char* why) {
     return invalid(fmt::format("cannot write {}: {}", printable(path_), why));
   };
-  place_ = path_;
-  struct stat status, place;
+  target_ = path_;
+  struct stat status, target;
   if (stat(path_.c_str(), &status) != 0) {
     const int error = errno;
-    if (lstat(path_.c_str(), &place) != 0) return {};
+    if (lstat(path_.c_str(), &target) != 0) return {};
     return error == ENOENT ? refused("it is a dangling link") : cannot(error);
   }
   if (S_ISDIR(status.st_mode)) return cannot(EISDIR);
   if (!S_ISREG(status.st_mode)) return refused("it is not a file");
   if (is_own_output(status)) return refused("this process prints to it");
   permissions_ = status.st_mode & 0777;
-  place_ = real_path(path_);
-  const bool has_name = lstat(place_.c_str(), &place) == 0 && is_same_file(place, status);
+  target_ = real_path(path_);
+  const bool has_name = lstat(target_.c_str(), &target) == 0 && is_same_file(target, status);
   return has_name ? Status() : refused("it is a link to a file without a name");
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
-      place_(std::move(other.place_)),
+      target_(std::move(other.target_)),
       permissions_(other.permissions_),
       folder_(std::move(other.folder_)),
       name_(std::exchange(other.name_, "")),
@@ -131,7 +131,7 @@ Status AtomicFile::sync() {
 }
 
 Status AtomicFile::publish() {
-  if (const int error = make_folders(folder_of(place_)); error != 0) return cannot(error);
+  if (const int error = make_folders(folder_of(target_)); error != 0) return cannot(error);
   if (Status kept = keep_permissions(); !kept) return kept;
   if (name_.empty()) {
     if (Status linked = link(); !linked) return linked;
@@ -139,7 +139,7 @@ Status AtomicFile::publish() {
   // Some file systems report only now that they are full.
   if (close(file_.release()) != 0) return cannot(errno);
   if (name_.empty()) return {};
-  if (std::rename(name_.c_str(), place_.c_str()) != 0) return cannot(errno);
+  if (std::rename(name_.c_str(), target_.c_str()) != 0) return cannot(errno);
   name_.clear();
   return {};
 }
@@ -159,7 +159,7 @@ Status AtomicFile::link() {
   const auto link_as = [&](const std::string& name) {
     return linkat(AT_FDCWD, unnamed(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   };
-  if (link_as(place_)) return {};
+  if (link_as(target_)) return {};
   if (errno == EEXIST) name_ = new_name(folder_, link_as);
   if (name_.empty()) return cannot(errno);
   return {};

@@ -38,12 +38,12 @@ class AtomicFile {
  private:
   explicit AtomicFile(const std::string& path) : path_(path) {}
   tl::unexpected<Error> cannot(int error) const;
-  Status find_place();
+  Status find_target();
   Status keep_permissions();
   Status link();
 
   std::string path_;
-  std::string place_;                  ///< the same with links resolved
+  std::string target_;                 ///< the same with links resolved
   std::optional<mode_t> permissions_;  ///< of the existing file
   std::string folder_;                 ///< the nearest existing folder, so on the same file system
   std::string name_;                   ///< its temporary name; empty: none

@@ -17,8 +17,8 @@ namespace {
 constinit std::array<std::atomic<int>, 256> open_ones{};
 
 void close_all_in_child() {
-  for (std::atomic<int>& place : open_ones) {
-    if (const int taken = place.exchange(0)) close(taken - 1);
+  for (std::atomic<int>& entry : open_ones) {
+    if (const int taken = entry.exchange(0)) close(taken - 1);
   }
 }
 
@@ -48,9 +48,9 @@ Descriptor::~Descriptor() {
 
 ForkPrivateFd::ForkPrivateFd(int number) : file_(number), born_(fork_count()) {
   if (!file_) return;
-  for (std::atomic<int>& place : open_ones) {
+  for (std::atomic<int>& entry : open_ones) {
     int empty = 0;
-    if (place.compare_exchange_strong(empty, file_.number() + 1)) return;
+    if (entry.compare_exchange_strong(empty, file_.number() + 1)) return;
   }
 }
 
@@ -59,9 +59,9 @@ ForkPrivateFd::~ForkPrivateFd() {
     file_.release();
     return;
   }
-  for (std::atomic<int>& place : open_ones) {
+  for (std::atomic<int>& entry : open_ones) {
     int ours = file_.number() + 1;
-    if (file_ && place.compare_exchange_strong(ours, 0)) break;
+    if (file_ && entry.compare_exchange_strong(ours, 0)) break;
   }
 }
 

@@ -53,33 +53,33 @@ Result<RegularFile> RegularFile::open(const std::string& path, Links links, int 
   return RegularFile(std::move(file), status);
 }
 
-Result<std::size_t> RegularFile::read_some(std::span<std::byte> place) const {
+Result<std::size_t> RegularFile::read_some(std::span<std::byte> buffer) const {
   ssize_t count;
   do {
-    count = ::read(file_.number(), place.data(), place.size());
+    count = ::read(file_.number(), buffer.data(), buffer.size());
   } while (count < 0 && errno == EINTR);
   if (count < 0) return cannot("read", errno);
   return static_cast<std::size_t>(count);
 }
 
-Status RegularFile::read_at(std::uint64_t offset, std::span<std::byte> place) const {
-  while (!place.empty()) {
-    const ssize_t count = pread(file_.number(), place.data(), place.size(), static_cast<off_t>(offset));
+Status RegularFile::read_at(std::uint64_t offset, std::span<std::byte> buffer) const {
+  while (!buffer.empty()) {
+    const ssize_t count = pread(file_.number(), buffer.data(), buffer.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return cannot("read", errno);
     if (count == 0) return shorter();
-    place = place.subspan(static_cast<std::size_t>(count));
+    buffer = buffer.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
   return {};
 }
 
-Status RegularFile::read(std::span<std::byte> place) const {
-  while (!place.empty()) {
-    const Result<std::size_t> count = read_some(place);
+Status RegularFile::read(std::span<std::byte> buffer) const {
+  while (!buffer.empty()) {
+    const Result<std::size_t> count = read_some(buffer);
     if (!count) return tl::unexpected(count.error());
     if (*count == 0) return shorter();
-    place = place.subspan(*count);
+    buffer = buffer.subspan(*count);
   }
   return {};
 }

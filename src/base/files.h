@@ -30,12 +30,12 @@ class RegularFile {
   /// As it was when it was opened.
   const struct stat& status() const { return status_; }
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(status_.st_size); }
-  /// Fills `place` with the next bytes of the file. Fails when there are fewer.
-  Status read(std::span<std::byte> place) const;
+  /// Fills `buffer` with the next bytes of the file. Fails when there are fewer.
+  Status read(std::span<std::byte> buffer) const;
   /// The same for the bytes from `offset` on, whatever has been read so far; for any number of threads.
-  Status read_at(std::uint64_t offset, std::span<std::byte> place) const;
-  /// The number of next bytes that came into `place`; 0 at the end.
-  Result<std::size_t> read_some(std::span<std::byte> place) const;
+  Status read_at(std::uint64_t offset, std::span<std::byte> buffer) const;
+  /// The number of next bytes that came into `buffer`; 0 at the end.
+  Result<std::size_t> read_some(std::span<std::byte> buffer) const;
 
  private:
   RegularFile(Descriptor file, const struct stat& status) : file_(std::move(file)), status_(status) {}

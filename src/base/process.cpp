@@ -44,8 +44,8 @@ std::string library_path() {
     return {};
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
   const char* const name = is_program ? "/proc/self/exe" : map->l_name;
-  const std::unique_ptr<char, decltype(&std::free)> place(realpath(name, nullptr), &std::free);
-  return place != nullptr ? place.get() : name;
+  const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(name, nullptr), &std::free);
+  return resolved != nullptr ? resolved.get() : name;
 }
 
 }  // namespace regard

@@ -10,9 +10,9 @@ namespace regard {
 
 /// Stores `fresh` there unless another thread was first; returns what is stored there permanently.
 template <class T>
-const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
+const T& publish(std::atomic<const T*>& storage, std::unique_ptr<const T> fresh) {
   const T* first = nullptr;
-  if (place.compare_exchange_strong(first, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  if (storage.compare_exchange_strong(first, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
   return *first;
 }
 
@@ -36,8 +36,8 @@ const auto& process_lifetime_unless_scarce() {
   static constinit std::atomic<const Value*> made{nullptr}, scarce{nullptr};
   if (const Value* value = made.load(std::memory_order_acquire)) return *value;
   auto fresh = std::make_unique<const Value>(make());
-  auto& place = is_scarce(*fresh) ? scarce : made;
-  return publish(place, std::move(fresh));
+  auto& storage = is_scarce(*fresh) ? scarce : made;
+  return publish(storage, std::move(fresh));
 }
 
 /// The number of forks between the first process that asked and this one.

@@ -14,7 +14,7 @@ namespace regard {
 #define REGARD_UNDECLARED(X)                                                                             \
   X(jit, "jit", "the kernel is compiled on demand")                                                      \
   X(error, "error", "the call is refused, with the line that would add the kernel")                      \
-  X(portable, "portable",                                                                                \
+  X(generic, "portable",                                                                                 \
     "for a CPU target the slower kernel that takes everything answers; GPUs have none, and the call is " \
     "refused")
 

@@ -17,25 +17,25 @@ bool is_open(const Access& access, std::uint32_t writers) {
 }
 
 template <class Say>
-std::string first_of(const Place& place, const Say& say) {
-  if (place.file.empty()) return "";
-  if (std::string said = say("it", place.access); !said.empty()) return said;
+std::string first_of(const Location& location, const Say& say) {
+  if (location.file.empty()) return "";
+  if (std::string said = say("it", location.access); !said.empty()) return said;
   struct stat status;
-  const std::string folder = std::filesystem::path(place.file).parent_path().string();
+  const std::string folder = std::filesystem::path(location.file).parent_path().string();
   return stat(folder.c_str(), &status) == 0 ? say("its folder", access_of(status)) : "";
 }
 
 }  // namespace
 
-std::string world_writable(const Place& place) {
-  return first_of(place, [](const char* what, const Access& access) -> std::string {
+std::string world_writable(const Location& location) {
+  return first_of(location, [](const char* what, const Access& access) -> std::string {
     if (!is_open(access, S_IWOTH)) return "";
     return fmt::format("{} is world-writable (mode {:o})", what, access.mode & 07777);
   });
 }
 
-std::string writable_by_another(const Place& place) {
-  return first_of(place, [](const char* what, const Access& access) -> std::string {
+std::string writable_by_another(const Location& location) {
+  return first_of(location, [](const char* what, const Access& access) -> std::string {
     if (access.owner != geteuid() && access.owner != 0)
       return fmt::format("{} belongs to user {}", what, access.owner);
     if (is_open(access, S_IWGRP) && access.group != getegid())

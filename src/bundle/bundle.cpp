@@ -5,8 +5,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "bundle/compressed.h"
 #include "bundle/index.h"
-#include "bundle/packed.h"
 
 namespace regard {
 namespace {
@@ -23,9 +23,9 @@ Result<std::optional<bundle::Signature>> read_signature(const bundle::Bytes& byt
 
 }  // namespace
 
-Bundle::Bundle(bundle::Place place, bundle::Index index, std::span<const std::byte> header,
+Bundle::Bundle(bundle::Location location, bundle::Index index, std::span<const std::byte> header,
                std::optional<bundle::Signature> signature)
-    : place_(std::move(place)),
+    : location_(std::move(location)),
       about_(std::move(index.about)),
       index_(std::move(index.bytes)),
       kernels_(std::move(index.kernels)),
@@ -36,8 +36,9 @@ Result<std::shared_ptr<const Bundle>> Bundle::open(const std::string& path,
                                                    std::span<const PublicKey> trusted) {
   Result<RegularFile> file = RegularFile::open(path, Links::followed);
   if (!file) return tl::unexpected(file.error());
-  bundle::Place place{path, real_path(path), bundle::state_of(*file), bundle::access_of(file->status()), {}};
-  return open(std::move(place), bundle::Bytes(std::move(*file)), trusted);
+  bundle::Location location{
+      path, real_path(path), bundle::state_of(*file), bundle::access_of(file->status()), {}};
+  return open(std::move(location), bundle::Bytes(std::move(*file)), trusted);
 }
 
 Result<std::shared_ptr<const Bundle>> Bundle::in_memory(std::string path, std::span<const std::byte> bytes,
@@ -45,7 +46,7 @@ Result<std::shared_ptr<const Bundle>> Bundle::in_memory(std::string path, std::s
   return open({std::move(path), {}, {}, {}, bytes}, bundle::Bytes(bytes), trusted);
 }
 
-Result<std::shared_ptr<const Bundle>> Bundle::open(bundle::Place place, const bundle::Bytes& bytes,
+Result<std::shared_ptr<const Bundle>> Bundle::open(bundle::Location location, const bundle::Bytes& bytes,
                                                    std::span<const PublicKey> trusted) {
   std::array<std::byte, sizeof(bundle::Header)> start;
   const auto there = static_cast<std::size_t>(std::min<std::uint64_t>(start.size(), bytes.count()));
@@ -67,12 +68,12 @@ Result<std::shared_ptr<const Bundle>> Bundle::open(bundle::Place place, const bu
   Result<bundle::Index> index = bundle::decode_index(*header, std::move(index_bytes));
   if (!index) return tl::unexpected(index.error());
   return std::shared_ptr<const Bundle>(
-      new Bundle(std::move(place), std::move(*index), beginning, *signature));
+      new Bundle(std::move(location), std::move(*index), beginning, *signature));
 }
 
 bool Bundle::same_as(const Bundle& other) const {
-  return !place_.file.empty() && !other.place_.file.empty() && place_.state == other.place_.state &&
-         header_ == other.header_;
+  return !location_.file.empty() && !other.location_.file.empty() &&
+         location_.state == other.location_.state && header_ == other.header_;
 }
 
 std::span<const BundleKernel> Bundle::named(std::string_view name) const {
@@ -80,13 +81,13 @@ std::span<const BundleKernel> Bundle::named(std::string_view name) const {
   return {first, last};
 }
 
-Result<std::vector<std::byte>> Bundle::read_packed(const BundleKernel& kernel) const {
+Result<std::vector<std::byte>> Bundle::read_compressed(const BundleKernel& kernel) const {
   bool changed = false;
-  const Result<bundle::Bytes> bytes = bundle::open(place_, changed);
+  const Result<bundle::Bytes> bytes = bundle::open(location_, changed);
   if (!bytes) return tl::unexpected(bytes.error());
-  std::vector<std::byte> packed(static_cast<std::size_t>(kernel.packed_bytes));
-  const Status read = bytes->read_at(kernel.offset, packed);
-  if (read && sha256(packed) == kernel.checksum) return packed;
+  std::vector<std::byte> compressed(static_cast<std::size_t>(kernel.compressed_bytes));
+  const Status read = bytes->read_at(kernel.offset, compressed);
+  if (read && sha256(compressed) == kernel.checksum) return compressed;
   if (is_scarce(read)) return tl::unexpected(read.error());
   const std::string name = in_quotes(kernel.name);
   if (changed)
@@ -96,9 +97,9 @@ Result<std::vector<std::byte>> Bundle::read_packed(const BundleKernel& kernel) c
 }
 
 Result<CacheEntry> Bundle::read(const BundleKernel& kernel) const {
-  const Result<std::vector<std::byte>> packed = read_packed(kernel);
-  if (!packed) return tl::unexpected(packed.error());
-  Result<CacheEntry> entry = bundle::unpack(*packed, kernel.bytes);
+  const Result<std::vector<std::byte>> compressed = read_compressed(kernel);
+  if (!compressed) return tl::unexpected(compressed.error());
+  Result<CacheEntry> entry = bundle::decompress(*compressed, kernel.bytes);
   if (!entry)
     return fail(entry.error().kind,
                 "its kernel " + in_quotes(kernel.name) + " is damaged: " + entry.error().message);

@@ -26,12 +26,12 @@ struct Index;
 
 /// What the index says about a kernel.
 struct BundleKernel {
-  std::string_view name;                       ///< its key as text; sorted by it, then by source
-  Digest source;                               ///< of what it was compiled from, independent of the compiler
-  Digest identity;                             ///< its identity in the cache
-  std::uint64_t offset = 0, packed_bytes = 0;  ///< where its packed entry is
-  std::uint64_t bytes = 0;                     ///< of the unpacked entry
-  Digest checksum;                             ///< of the packed bytes
+  std::string_view name;  ///< its key as text; sorted by it, then by source
+  Digest source;          ///< of what it was compiled from, independent of the compiler
+  Digest identity;        ///< its identity in the cache
+  std::uint64_t offset = 0, compressed_bytes = 0;  ///< where its packed entry is
+  std::uint64_t bytes = 0;                         ///< of the unpacked entry
+  Digest checksum;                                 ///< of the packed bytes
 };
 
 /// What a bundle says about itself.
@@ -57,8 +57,8 @@ class Bundle {
   Bundle(const Bundle&) = delete;
   Bundle& operator=(const Bundle&) = delete;
 
-  const std::string& path() const { return place_.path; }
-  const bundle::Place& place() const { return place_; }
+  const std::string& path() const { return location_.path; }
+  const bundle::Location& location() const { return location_; }
   /// Whether both were read from the same file, which was not changed in between.
   bool same_as(const Bundle& other) const;
   const BundleAbout& about() const { return about_; }
@@ -69,7 +69,7 @@ class Bundle {
   /// The entry of one of kernels(): checked before it is unpacked.
   Result<CacheEntry> read(const BundleKernel&) const;
   /// The packed bytes of a kernel as they are in the file, checked.
-  Result<std::vector<std::byte>> read_packed(const BundleKernel&) const;
+  Result<std::vector<std::byte>> read_compressed(const BundleKernel&) const;
 
   /// The bytes at the beginning of the file; they are what is signed.
   std::span<const std::byte> header() const { return header_; }
@@ -82,12 +82,12 @@ class Bundle {
   std::optional<PublicKey> signer() const { return checked_signer().value_or(std::nullopt); }
 
  private:
-  Bundle(bundle::Place place, bundle::Index index, std::span<const std::byte> header,
+  Bundle(bundle::Location location, bundle::Index index, std::span<const std::byte> header,
          std::optional<bundle::Signature> signature);
-  static Result<std::shared_ptr<const Bundle>> open(bundle::Place, const bundle::Bytes&,
+  static Result<std::shared_ptr<const Bundle>> open(bundle::Location, const bundle::Bytes&,
                                                     std::span<const PublicKey> trusted);
 
-  bundle::Place place_;
+  bundle::Location location_;
   BundleAbout about_;
   std::vector<std::byte> index_;  // the names of kernels_ are in it
   std::vector<BundleKernel> kernels_;

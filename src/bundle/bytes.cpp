@@ -5,13 +5,13 @@
 namespace regard::bundle {
 
 std::uint64_t Bytes::count() const {
-  const auto* const file = std::get_if<RegularFile>(&place_);
-  return file != nullptr ? file->bytes() : std::get<std::span<const std::byte>>(place_).size();
+  const auto* const file = std::get_if<RegularFile>(&source_);
+  return file != nullptr ? file->bytes() : std::get<std::span<const std::byte>>(source_).size();
 }
 
 Status Bytes::read_at(std::uint64_t offset, std::span<std::byte> part) const {
-  if (const auto* const file = std::get_if<RegularFile>(&place_)) return file->read_at(offset, part);
-  const auto& memory = std::get<std::span<const std::byte>>(place_);
+  if (const auto* const file = std::get_if<RegularFile>(&source_)) return file->read_at(offset, part);
+  const auto& memory = std::get<std::span<const std::byte>>(source_);
   if (offset > memory.size() || part.size() > memory.size() - offset) return invalid("it is too short");
   std::ranges::copy(memory.subspan(static_cast<std::size_t>(offset), part.size()), part.begin());
   return {};
@@ -26,11 +26,11 @@ Access access_of(const struct stat& status) {
   return {status.st_uid, status.st_gid, status.st_mode};
 }
 
-Result<Bytes> open(const Place& place, bool& changed) {
-  if (place.file.empty()) return Bytes(place.memory);
-  Result<RegularFile> file = RegularFile::open(place.file, Links::followed);
+Result<Bytes> open(const Location& location, bool& changed) {
+  if (location.file.empty()) return Bytes(location.memory);
+  Result<RegularFile> file = RegularFile::open(location.file, Links::followed);
   if (!file) return tl::unexpected(file.error());
-  changed = state_of(*file) != place.state;
+  changed = state_of(*file) != location.state;
   return Bytes(std::move(*file));
 }
 

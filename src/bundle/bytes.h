@@ -15,8 +15,8 @@ namespace regard::bundle {
 
 class Bytes {
  public:
-  explicit Bytes(RegularFile file) : place_(std::move(file)) {}
-  explicit Bytes(std::span<const std::byte> memory) : place_(memory) {}
+  explicit Bytes(RegularFile file) : source_(std::move(file)) {}
+  explicit Bytes(std::span<const std::byte> memory) : source_(memory) {}
 
   /// As many as there were when it was opened.
   std::uint64_t count() const;
@@ -24,7 +24,7 @@ class Bytes {
   Status read_at(std::uint64_t offset, std::span<std::byte> part) const;
 
  private:
-  std::variant<RegularFile, std::span<const std::byte>> place_;
+  std::variant<RegularFile, std::span<const std::byte>> source_;
 };
 
 /// Identifies a file and its contents: it differs once the file was replaced or written to.
@@ -42,7 +42,7 @@ struct Access {
 Access access_of(const struct stat&);
 
 /// Where a bundle can be read from again.
-struct Place {
+struct Location {
   std::string path;  ///< as shown to people
   std::string file;  ///< the path it is opened by, independent of the working folder; empty: memory
   FileState state;   ///< of the file when it was opened first
@@ -50,6 +50,6 @@ struct Place {
   std::span<const std::byte> memory;
 };
 /// `changed` reports whether the file's state differs from the first.
-Result<Bytes> open(const Place&, bool& changed);
+Result<Bytes> open(const Location&, bool& changed);
 
 }  // namespace regard::bundle

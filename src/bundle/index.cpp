@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "bundle/about.h"
-#include "bundle/packed.h"
+#include "bundle/compressed.h"
 
 namespace regard::bundle {
 namespace {
@@ -27,7 +27,7 @@ struct Beginning {
 
 struct Record {
   Digest source, identity, checksum;
-  std::uint64_t offset, packed_bytes, bytes, name_bytes;
+  std::uint64_t offset, compressed_bytes, bytes, name_bytes;
 };
 static_assert(sizeof(Beginning) == 16 && sizeof(Record) == 128);
 
@@ -56,18 +56,18 @@ std::string kernel_in_words(std::uint64_t number, std::string_view name) {
 
 /// What is wrong with the location of a kernel whose successor begins at `end`, if kernels are to be
 /// contiguous up to the index; empty when nothing is.
-std::string wrong_place(const BundleKernel& kernel, std::uint64_t begin, std::uint64_t index_offset) {
+std::string wrong_offset(const BundleKernel& kernel, std::uint64_t begin, std::uint64_t index_offset) {
   if (kernel.offset < begin) return "overlaps what is before it";
-  if (kernel.offset > index_offset || kernel.packed_bytes > index_offset - kernel.offset)
+  if (kernel.offset > index_offset || kernel.compressed_bytes > index_offset - kernel.offset)
     return "reaches beyond the index";
   if (kernel.offset != begin) return "has a gap before it";
   return "";
 }
 
 std::string wrong_size(const BundleKernel& kernel) {
-  if (kernel.packed_bytes == 0) return "has no bytes";
+  if (kernel.compressed_bytes == 0) return "has no bytes";
   if (kernel.bytes < least_entry_bytes) return "is smaller than an entry can be";
-  if (kernel.bytes > largest_entry_bytes || kernel.packed_bytes > largest_packed_bytes)
+  if (kernel.bytes > largest_entry_bytes || kernel.compressed_bytes > largest_compressed_bytes)
     return "is larger than an entry may be";
   return "";
 }
@@ -83,11 +83,11 @@ Status check_kernels(std::span<const BundleKernel> kernels, std::uint64_t index_
   const BundleKernel* before = nullptr;
   for (std::uint64_t number = 0; number < kernels.size(); ++number) {
     const BundleKernel& kernel = kernels[number];
-    std::string wrong = wrong_place(kernel, end, index_offset);
+    std::string wrong = wrong_offset(kernel, end, index_offset);
     if (wrong.empty()) wrong = wrong_size(kernel);
     if (wrong.empty()) wrong = wrong_order(before, kernel);
     if (!wrong.empty()) return invalid(kernel_in_words(number, kernel.name) + " " + wrong);
-    end = kernel.offset + kernel.packed_bytes;
+    end = kernel.offset + kernel.compressed_bytes;
     before = &kernel;
   }
   if (end != index_offset)
@@ -130,8 +130,8 @@ Result<std::vector<std::byte>> encode_index(const BundleAbout& about, std::span<
   const Beginning beginning{kernels.size(), description->size()};
   append(bytes, std::span(&beginning, 1));
   for (const BundleKernel& kernel : kernels) {
-    const Record record{kernel.source,       kernel.identity, kernel.checksum,   kernel.offset,
-                        kernel.packed_bytes, kernel.bytes,    kernel.name.size()};
+    const Record record{kernel.source,           kernel.identity, kernel.checksum,   kernel.offset,
+                        kernel.compressed_bytes, kernel.bytes,    kernel.name.size()};
     append(bytes, std::span(&record, 1));
   }
   append(bytes, std::span<const char>(*description));
@@ -155,11 +155,11 @@ Result<Index> decode_index(const Header& header, std::vector<std::byte> bytes) {
 
   Index index{std::move(bytes), {}, {}};
   const std::span<const std::byte> all = index.bytes;
-  std::size_t place = sizeof beginning + count * sizeof(Record);
-  Result<BundleAbout> about = parse_about(text_of(all.subspan(place, about_bytes)));
+  std::size_t offset = sizeof beginning + count * sizeof(Record);
+  Result<BundleAbout> about = parse_about(text_of(all.subspan(offset, about_bytes)));
   if (!about) return tl::unexpected(about.error());
   index.about = std::move(*about);
-  place += about_bytes;
+  offset += about_bytes;
 
   index.kernels.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -170,9 +170,9 @@ Result<Index> decode_index(const Header& header, std::vector<std::byte> bytes) {
     if (record.name_bytes > left)
       return invalid(fmt::format("the name of its kernel {} reaches beyond its index", i));
     const auto name_bytes = static_cast<std::size_t>(record.name_bytes);
-    index.kernels.push_back({text_of(all.subspan(place, name_bytes)), record.source, record.identity,
-                             record.offset, record.packed_bytes, record.bytes, record.checksum});
-    place += name_bytes;
+    index.kernels.push_back({text_of(all.subspan(offset, name_bytes)), record.source, record.identity,
+                             record.offset, record.compressed_bytes, record.bytes, record.checksum});
+    offset += name_bytes;
     left -= name_bytes;
   }
   if (left != 0) return invalid(fmt::format("its index has {} bytes too many", left));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/text.h"
+#include "bundle/compressed.h"
 #include "bundle/index.h"
-#include "bundle/packed.h"
 #include "bundle/writer.h"
 
 namespace regard {
@@ -36,7 +36,7 @@ Result<bool> are_the_same(const Part& a, const Part& b) {
 }
 
 /// In order, each once.
-Result<std::vector<Part>> kernels_of(std::span<const std::shared_ptr<const Bundle>> bundles) {
+Result<std::vector<Part>> merged_kernels(std::span<const std::shared_ptr<const Bundle>> bundles) {
   std::vector<Part> all, chosen;
   for (const auto& part : bundles)
     for (const BundleKernel& kernel : part->kernels()) all.push_back({part.get(), &kernel});
@@ -80,16 +80,16 @@ Status merge_bundles(const std::string& path, std::span<const std::shared_ptr<co
   if (parts.empty()) return invalid("there is no bundle to merge");
   const Result<BundleAbout> about = about_of(parts, version);
   if (!about) return tl::unexpected(about.error());
-  const Result<std::vector<Part>> chosen = kernels_of(parts);
+  const Result<std::vector<Part>> chosen = merged_kernels(parts);
   if (!chosen) return tl::unexpected(chosen.error());
   std::vector<BundleKernel> kernels;
   for (const Part& part : *chosen) kernels.push_back(*part.kernel);
   return bundle::write_in_order(
-      path, *about, std::move(kernels), [&](std::size_t i) -> Result<bundle::Packed> {
+      path, *about, std::move(kernels), [&](std::size_t i) -> Result<bundle::Compressed> {
         const Part& part = (*chosen)[i];
-        Result<std::vector<std::byte>> packed = part.bundle->read_packed(*part.kernel);
-        if (!packed) return of_part(*part.bundle, packed.error());
-        return bundle::Packed{std::move(*packed), part.kernel->bytes};
+        Result<std::vector<std::byte>> compressed = part.bundle->read_compressed(*part.kernel);
+        if (!compressed) return of_part(*part.bundle, compressed.error());
+        return bundle::Compressed{std::move(*compressed), part.kernel->bytes};
       });
 }
 

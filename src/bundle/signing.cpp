@@ -17,8 +17,8 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/compressed.h"
 #include "bundle/own_openssl.h"
-#include "bundle/packed.h"
 
 namespace regard {
 namespace {
@@ -130,9 +130,10 @@ Status write_signed(const Bundle& sound, const bundle::Signature& signature) {
   if (!file) return tl::unexpected(file.error());
   if (Status written = file->write(sound.header()); !written) return written;
   for (const BundleKernel& kernel : sound.kernels()) {
-    const Result<std::vector<std::byte>> packed = sound.read_packed(kernel);
-    if (!packed) return fail(packed.error().kind, printable(sound.path()) + ": " + packed.error().message);
-    if (Status written = file->write(*packed); !written) return written;
+    const Result<std::vector<std::byte>> compressed = sound.read_compressed(kernel);
+    if (!compressed)
+      return fail(compressed.error().kind, printable(sound.path()) + ": " + compressed.error().message);
+    if (Status written = file->write(*compressed); !written) return written;
   }
   if (Status written = file->write(sound.index()); !written) return written;
   if (Status written = file->write(encode(signature)); !written) return written;

@@ -8,8 +8,8 @@
 #include "base/atomic_file.h"
 #include "base/interruption.h"
 #include "base/text.h"
+#include "bundle/compressed.h"
 #include "bundle/index.h"
-#include "bundle/packed.h"
 
 namespace regard {
 namespace {
@@ -31,7 +31,7 @@ bool are_the_same(const BundleInput& a, const BundleInput& b) {
 }  // namespace
 
 Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
-                              std::vector<BundleKernel> kernels, const GivePacked& give) {
+                              std::vector<BundleKernel> kernels, const GiveCompressed& give) {
   Result<AtomicFile> file = AtomicFile::make(path);
   if (!file) return tl::unexpected(file.error());
   // Space for the header, which is known last.
@@ -43,14 +43,14 @@ Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
     if (kernel.name.empty() || kernel.name.size() > longest_name)
       return cannot_have(path, kernel.name,
                          Error{ErrorKind::invalid, fmt::format("names have 1 to {} bytes", longest_name)});
-    const Result<Packed> packed = give(i);
-    if (!packed) return tl::unexpected(packed.error());
+    const Result<Compressed> compressed = give(i);
+    if (!compressed) return tl::unexpected(compressed.error());
     kernel.offset = offset;
-    kernel.packed_bytes = packed->bytes.size();
-    kernel.bytes = packed->entry_bytes;
-    kernel.checksum = sha256(packed->bytes);
-    offset += kernel.packed_bytes;
-    if (const Status written = file->write(packed->bytes); !written) return written;
+    kernel.compressed_bytes = compressed->bytes.size();
+    kernel.bytes = compressed->entry_bytes;
+    kernel.checksum = sha256(compressed->bytes);
+    offset += kernel.compressed_bytes;
+    if (const Status written = file->write(compressed->bytes); !written) return written;
   }
   const Result<std::vector<std::byte>> index = encode_index(about, kernels);
   if (!index)
@@ -78,12 +78,12 @@ Status write_bundle(const std::string& path, const BundleAbout& about, std::vect
     entries.push_back(&input);
   }
   return bundle::write_in_order(
-      path, about, std::move(kernels), [&](std::size_t i) -> Result<bundle::Packed> {
+      path, about, std::move(kernels), [&](std::size_t i) -> Result<bundle::Compressed> {
         const CacheEntry entry =
             std::exchange(entries[i]->entry, {});  // not in memory twice for longer than needed
-        Result<bundle::Packed> packed = bundle::pack(entry);
-        if (!packed) return cannot_have(path, entries[i]->name, packed.error());
-        return packed;
+        Result<bundle::Compressed> compressed = bundle::compress(entry);
+        if (!compressed) return cannot_have(path, entries[i]->name, compressed.error());
+        return compressed;
       });
 }
 

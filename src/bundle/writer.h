@@ -23,14 +23,14 @@ Status write_bundle(const std::string& path, const BundleAbout&, std::vector<Bun
 
 namespace bundle {
 
-struct Packed;
+struct Compressed;
 /// Packs a kernel, or reads it packed. Errors are sentences.
-using GivePacked = std::function<Result<Packed>(std::size_t i)>;
+using GiveCompressed = std::function<Result<Compressed>(std::size_t i)>;
 
 /// `kernels` in order and each once; only their names, sources and identities are used. They are requested
 /// one by one.
 Status write_in_order(const std::string& path, const BundleAbout&, std::vector<BundleKernel> kernels,
-                      const GivePacked&);
+                      const GiveCompressed&);
 
 }  // namespace bundle
 }  // namespace regard

@@ -96,7 +96,7 @@ Status Cache::readable() const {
 }
 
 Status Cache::write(const Digest& key, const CacheEntry& entry) {
-  if (!entry.unfit.empty()) return invalid(entry.unfit);
+  if (!entry.uncacheable.empty()) return invalid(entry.uncacheable);
   if (entry.manifest.size() > largest_manifest_bytes || entry.payload.size() > largest_payload_bytes) {
     return invalid(fmt::format(
         "a kernel of {} bytes with a manifest of {} is not kept: the kernel cache "

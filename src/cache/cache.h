@@ -36,7 +36,8 @@ struct CacheStat {
   std::string directory;
   std::string state;  ///< "ok", or the sentence that says why it is not used
   std::int64_t entries = 0, bytes = 0, bound_bytes = 0;
-  std::int64_t litter = 0;  ///< files being written and lock files: in use now, or left by a killed process
+  std::int64_t leftovers =
+      0;  ///< files being written and lock files: in use now, or left by a killed process
 };
 
 class Cache {

@@ -32,7 +32,7 @@ inline constexpr std::uint64_t largest_payload_bytes = 64 << 20;
 struct CacheEntry {
   std::string manifest;  ///< a JSON object, for people and `regard cache list`
   std::vector<std::byte> payload;
-  std::string unfit = {};  ///< why it must not be cached; empty when it can be
+  std::string uncacheable = {};  ///< why it must not be cached; empty when it can be
   Origin origin = {};
 };
 

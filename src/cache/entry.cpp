@@ -26,9 +26,9 @@ enum WordOfOrigin : std::uint32_t { not_known = 0, compiled_here = 1, signed_els
 
 constexpr char magic[8] = {'R', 'E', 'G', 'A', 'R', 'D', '\x1a', '\n'};
 
-// Copies the bytes to `place` and returns the position after them.
-std::byte* put(std::byte* place, std::span<const std::byte> bytes) {
-  return std::copy(bytes.begin(), bytes.end(), place);
+// Copies the bytes to `out` and returns the position after them.
+std::byte* put(std::byte* out, std::span<const std::byte> bytes) {
+  return std::copy(bytes.begin(), bytes.end(), out);
 }
 
 constexpr std::uint64_t fixed_bytes = sizeof(Header) + sizeof(Digest);
@@ -94,12 +94,12 @@ std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry, const 
   header.payload_bytes = entry.payload.size();
   const std::size_t checked = manifest_offset(header) + entry.manifest.size() + entry.payload.size();
   std::vector<std::byte> file(checked + sizeof(Digest));
-  std::byte* place = put(file.data(), std::as_bytes(std::span(&header, 1)));
-  if (header.origin == signed_elsewhere) place = put(place, std::as_bytes(std::span(origin.signer->bytes)));
-  place = put(place, std::as_bytes(std::span(entry.manifest)));
-  place = put(place, entry.payload);
+  std::byte* out = put(file.data(), std::as_bytes(std::span(&header, 1)));
+  if (header.origin == signed_elsewhere) out = put(out, std::as_bytes(std::span(origin.signer->bytes)));
+  out = put(out, std::as_bytes(std::span(entry.manifest)));
+  out = put(out, entry.payload);
   const Digest sum = sha256(std::span(file).first(checked));
-  put(place, std::as_bytes(std::span(sum.bytes)));
+  put(out, std::as_bytes(std::span(sum.bytes)));
   return file;
 }
 

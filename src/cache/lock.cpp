@@ -71,7 +71,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
     : directory_(directory), name_(std::move(name)) {
   const Clock::time_point start = Clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  bool told = false;
+  bool reported = false;
   ForkPrivateFd file = open_lock(directory_, name_);
   while (file) {
     switch (attempt(directory_, name_, file)) {
@@ -94,8 +94,8 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
       holder_ = read_holder(file);
       return;
     }
-    if (!told && waited() > 1) {
-      told = true;
+    if (!reported && waited() > 1) {
+      reported = true;
       tell("cache", "waiting for " + read_holder(file) + ", which makes the same kernel");
     }
     std::this_thread::sleep_for(poll_interval);

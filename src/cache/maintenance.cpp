@@ -31,7 +31,7 @@ bool is_temporary(std::string_view name) {
   return name.starts_with(probe_prefix) || (name.size() > entry && key_of(name.substr(0, entry)));
 }
 
-void remove_litter(const Directory& directory, const Named& item) {
+void remove_leftovers(const Directory& directory, const Named& item) {
   if (is_temporary(item.name)) {
     const Descriptor file(
         openat(directory.descriptor(), item.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -68,7 +68,7 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
   std::int64_t total = 0;
   for (Named& item : directory.names()) {
     if (!key_of(item.name)) {
-      if (is_temporary(item.name)) remove_litter(directory, item);
+      if (is_temporary(item.name)) remove_leftovers(directory, item);
       continue;
     }
     if (item.bytes > largest_entry_bytes) {  // not written by the cache
@@ -137,7 +137,7 @@ CacheStat Cache::stat() {
       ++stat.entries;
       stat.bytes += item.bytes;
     } else if (cache::is_temporary(item.name) || cache::key_before(item.name, cache::lock_suffix)) {
-      ++stat.litter;
+      ++stat.leftovers;
     }
   }
   return stat;
@@ -148,7 +148,7 @@ CacheStat Cache::gc() {
     for (const cache::Named& item : directory->names()) {
       const std::optional<Digest> key = cache::key_of(item.name);
       if (!key) {
-        cache::remove_litter(*directory, item);
+        cache::remove_leftovers(*directory, item);
       } else if (const Status state = cache::whole(*directory, item, *key); !state && !is_scarce(state)) {
         directory->remove(item.name);
       }
@@ -161,7 +161,7 @@ CacheStat Cache::gc() {
 CacheStat Cache::clean() {
   if (const Result<cache::Directory> directory = cache::Directory::open(directory_)) {
     for (const cache::Named& item : directory->names()) {
-      cache::key_of(item.name) ? directory->remove(item.name) : cache::remove_litter(*directory, item);
+      cache::key_of(item.name) ? directory->remove(item.name) : cache::remove_leftovers(*directory, item);
     }
   }
   return stat();

@@ -107,8 +107,8 @@ Answer build_verb(const Request& request) {
   options.only = request.only;
   std::unique_ptr<Progress> progress;
   options.progress = [&progress](const std::string& json) {
-    const Json told = json_of(json);
-    if (progress == nullptr) progress = std::make_unique<Progress>(told.at("total"), "kernels");
+    const Json event = json_of(json);
+    if (progress == nullptr) progress = std::make_unique<Progress>(event.at("total"), "kernels");
     progress->step();
   };
   const Json answer = json_of(build_or_tell(request.manifest, options));

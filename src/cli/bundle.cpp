@@ -74,7 +74,7 @@ Json verified(const std::string& path, const std::vector<PublicKey>& trusted, Ex
     if (!signer) note(signer.error());
     for (const BundleKernel& kernel : (*bundle)->kernels()) {
       if (const Result<CacheEntry> entry = (*bundle)->read(kernel); !entry) note(entry.error());
-      bytes += kernel.packed_bytes;
+      bytes += kernel.compressed_bytes;
     }
     row["kernels"] = (*bundle)->kernels().size();
     row["packed_bytes"] = bytes;
@@ -116,9 +116,9 @@ Answer list(const Request& request) {
     kernels.push_back({{"name", kernel.name},
                        {"source", kernel.source.hex()},
                        {"identity", kernel.identity.hex()},
-                       {"packed_bytes", kernel.packed_bytes},
+                       {"packed_bytes", kernel.compressed_bytes},
                        {"bytes", kernel.bytes}});
-    rows.push_back({readable_bytes(static_cast<double>(kernel.packed_bytes)),
+    rows.push_back({readable_bytes(static_cast<double>(kernel.compressed_bytes)),
                     readable_bytes(static_cast<double>(kernel.bytes)), kernel.source.hex().substr(0, 16),
                     printable(kernel.name)});
   }

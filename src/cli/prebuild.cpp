@@ -108,8 +108,8 @@ std::vector<std::string> kernels_to_prepare(const Request& request) {
 
 /// Kernels come from exactly one source.
 void check_where_from(const Request& request) {
-  const int places = !request.profiles.empty() + !request.manifest.empty() + !request.record.empty();
-  if (places != 1)
+  const int sources = !request.profiles.empty() + !request.manifest.empty() + !request.record.empty();
+  if (sources != 1)
     fail_with(
         "prebuild takes kernels from one of --profile, --manifest and --record; see regard prebuild --help");
   if (request.manifest.empty() && request.targets.empty())

@@ -210,18 +210,18 @@ void Tensors::allocate(regard_role role, const Tensor& expected) {
 
 void Tensors::read(regard_role role, const Tensor& expected, const LoadedArray& loaded, bool with_convert) {
   const ArrayView& array = loaded.array;
-  const Tensor wanted = broadcast_as(expected, role, array.shape);
-  const Element element = element_of(wanted.dtype);
-  if (!std::ranges::equal(array.shape, shape_of(wanted)) ||
+  const Tensor required = broadcast_as(expected, role, array.shape);
+  const Element element = element_of(required.dtype);
+  if (!std::ranges::equal(array.shape, shape_of(required)) ||
       (!with_convert && !same_bits(array.element, element))) {
-    const bool shape_fits = std::ranges::equal(array.shape, shape_of(wanted));
+    const bool shape_fits = std::ranges::equal(array.shape, shape_of(required));
     const std::string_view advice = shape_fits ? advice_for(role, array.element, element) : "";
     fail_with(fmt::format("{}: it holds {} {}, but {} of this problem is {} {}{}", loaded.path,
                           info(array.element).name, shape_text(array.shape), regard_role_name(role),
-                          info(element).name, shape_text(shape_of(wanted)), advice));
+                          info(element).name, shape_text(shape_of(required)), advice));
   }
-  allocate(role, wanted);
-  std::vector<std::byte> elements(static_cast<std::size_t>(elements_of(wanted)) * size_of(wanted));
+  allocate(role, required);
+  std::vector<std::byte> elements(static_cast<std::size_t>(elements_of(required)) * size_of(required));
   value_of(convert(array.element, loaded.elements(), element, elements), loaded.path);
   write_row_major(role, elements.data());
 }

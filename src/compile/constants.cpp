@@ -69,7 +69,7 @@ std::string constants(const KernelKey& key, const Target& target) {
   std::string text = "namespace regard {\n";
   text += enumerations;
 
-  text += "namespace key {\n";
+  text += "namespace config {\n";
 #define REGARD_ADD_SIGNATURE(name) add(text, #name, key.signature.name);
 #define REGARD_ADD_PRESENCE(name) add(text, #name, key.signature.name);
 #define REGARD_ADD_SHAPE(name)

@@ -30,7 +30,8 @@ Found find_host(const Settings& current, CompilerMemory* memory) {
 Found find_cuda(const Settings& current, CompilerMemory* memory) {
   const char* const set = variable("CUDA_HOME");
   const std::string cuda_home = set != nullptr ? set : "";
-  const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
+  const Result<NvrtcLibrary> library =
+      open_nvrtc(nvrtc_locations(current.nvrtc, package_folders(), cuda_home));
   if (library) return make_nvrtc(*library, memory);
   if (is_scarce(library)) return tl::unexpected(library.error());
   if (!current.nvrtc.empty()) return tl::unexpected(library.error());

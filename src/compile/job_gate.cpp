@@ -66,7 +66,7 @@ std::string this_machine() {
 
 /// A slot is the lock of a key that no entry has: what a killed process leaves is cleaned up with the cache's
 /// other leftovers.
-std::string place_name(const std::string& machine, int number) {
+std::string slot_name(const std::string& machine, int number) {
   return sha256(fmt::format("place {} among the compiles of {}", number, machine)).hex() +
          std::string(cache::lock_suffix);
 }
@@ -91,16 +91,16 @@ CompileSlot::CompileSlot(double seconds) {
   if (!folder_) return;
   const std::string machine = this_machine();
   auto wait = first_wait;
-  for (bool told = false;; wait = std::min(2 * wait, longest_wait)) {
+  for (bool reported = false;; wait = std::min(2 * wait, longest_wait)) {
     for (int number = 0; number < gate.jobs; ++number) {
-      shared_.emplace(*folder_, place_name(machine, number), 0);
+      shared_.emplace(*folder_, slot_name(machine, number), 0);
       const bool taken = !shared_->held() && !shared_->holder().empty();
       if (!taken) return;  // it is ours, or there are no locks here
     }
     // A process that holds a slot for longer than a compile can take has been stopped.
     if (waited() > seconds || interrupted()) return;
-    if (!told && waited() > 1) {
-      told = true;
+    if (!reported && waited() > 1) {
+      reported = true;
       tell("compile",
            fmt::format("waiting, as {} compiles at a time already run on this machine", gate.jobs));
     }

@@ -24,7 +24,7 @@ class CompileSlot {
 
  private:
   struct Release {
-    void operator()(std::counting_semaphore<>* places) const { places->release(); }
+    void operator()(std::counting_semaphore<>* slots) const { slots->release(); }
   };
   /// A slot of this process; null: waiting for it ended. The first member, so that it is released even if the
   /// others throw.

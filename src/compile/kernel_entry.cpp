@@ -62,7 +62,8 @@ Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, con
                    std::move(compiled->binary)};
   entry.origin.compiled = true;
   if (!compiled->doubt.empty()) {
-    entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
+    entry.uncacheable =
+        fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
   }
   return entry;
 }

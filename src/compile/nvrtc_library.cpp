@@ -86,16 +86,16 @@ Result<NvrtcLibrary> open(const std::string& path) {
 }
 
 /// The files at a location that could be NVRTC.
-std::vector<std::string> files_of(const NvrtcPlace& place) {
+std::vector<std::string> files_of(const NvrtcLocation& location) {
   std::vector<std::string> files;
   std::error_code ignored;
-  if (place.path.empty()) {
+  if (location.path.empty()) {
     files.assign(std::begin(sonames), std::end(sonames));
-  } else if (!fs::is_directory(place.path, ignored)) {
-    files.push_back(place.path);
+  } else if (!fs::is_directory(location.path, ignored)) {
+    files.push_back(location.path);
   } else {
     for (const std::string_view name : sonames) {
-      const fs::path file = fs::path(place.path) / name;
+      const fs::path file = fs::path(location.path) / name;
       if (fs::exists(file, ignored)) files.push_back(file.string());
     }
   }
@@ -104,22 +104,22 @@ std::vector<std::string> files_of(const NvrtcPlace& place) {
 
 }  // namespace
 
-std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
-                                     const std::string& cuda_home) {
+std::vector<NvrtcLocation> nvrtc_locations(const std::string& setting, std::span<const std::string> packages,
+                                           const std::string& cuda_home) {
   if (!setting.empty()) return {{"REGARD_NVRTC", setting}};
-  std::vector<NvrtcPlace> places;
+  std::vector<NvrtcLocation> locations;
   for (const std::string& folder : packages) {
     for (const std::string_view inside : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
-      places.push_back({"the Python package nvidia-cuda-nvrtc", fmt::format("{}/{}", folder, inside)});
+      locations.push_back({"the Python package nvidia-cuda-nvrtc", fmt::format("{}/{}", folder, inside)});
     }
   }
   if (!cuda_home.empty()) {
     for (const std::string_view inside : {"lib64", "lib"}) {
-      places.push_back({"CUDA_HOME", fmt::format("{}/{}", cuda_home, inside)});
+      locations.push_back({"CUDA_HOME", fmt::format("{}/{}", cuda_home, inside)});
     }
   }
-  places.push_back({"the system's loader", ""});
-  return places;
+  locations.push_back({"the system's loader", ""});
+  return locations;
 }
 
 void name_package_folders(std::vector<std::string> folders) {
@@ -136,10 +136,10 @@ std::vector<std::string> package_folders() {
   return folders;
 }
 
-Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
+Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcLocation> locations) {
   std::string searched;
-  for (const NvrtcPlace& place : places) {
-    const std::vector<std::string> files = files_of(place);
+  for (const NvrtcLocation& location : locations) {
+    const std::vector<std::string> files = files_of(location);
     std::string why = "none there";
     for (const std::string& file : files) {
       Result<NvrtcLibrary> library = open(file);
@@ -147,8 +147,8 @@ Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
       if (is_scarce(library)) return library;
       why = library.error().message;
     }
-    searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", place.what,
-                            place.path.empty() ? "" : " " + in_quotes(place.path), why);
+    searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", location.what,
+                            location.path.empty() ? "" : " " + in_quotes(location.path), why);
   }
   return fail(ErrorKind::no_kernel,
               fmt::format("no NVRTC (CUDA's run-time compiler); searched {}; install it with 'pip install "

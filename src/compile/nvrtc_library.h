@@ -38,15 +38,15 @@ struct NvrtcLibrary {
 };
 
 /// Where NVRTC is looked for, preferred ones first. A location is a file, or a folder that may contain one.
-struct NvrtcPlace {
+struct NvrtcLocation {
   std::string what;  ///< for messages: "REGARD_NVRTC", "the Python package nvidia-cuda-nvrtc", ...
   std::string path;  ///< empty: the system's loader decides
 };
 
 /// Only `setting` when it is not empty; else the wheel nvidia-cuda-nvrtc in any of `packages` (folders like
 /// site-packages), CUDA_HOME (`cuda_home`, can be empty), and the system's loader.
-std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
-                                     const std::string& cuda_home);
+std::vector<NvrtcLocation> nvrtc_locations(const std::string& setting, std::span<const std::string> packages,
+                                           const std::string& cuda_home);
 
 /// Sets where the Python that runs in this process has its packages; only the first call counts.
 void name_package_folders(std::vector<std::string> folders);
@@ -56,6 +56,6 @@ void name_package_folders(std::vector<std::string> folders);
 std::vector<std::string> package_folders();
 
 /// The first that opens. It stays open for the life of the process. The error lists what was searched.
-Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace>);
+Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcLocation>);
 
 }  // namespace regard

@@ -127,10 +127,10 @@ Lifeline::~Lifeline() {
   if (theirs_) fcntl(theirs_.number(), F_SETFL, 0);
 }
 
-int spawn(Spawn wanted, pid_t& process) {
-  const std::vector<char*> words = pointers(wanted.command), variables = pointers(wanted.environment);
-  const Start start{words.data(),  variables.data(),         wanted.folder.c_str(),
-                    wanted.output, wanted.lifeline.theirs(), wanted.lifeline.ours()};
+int spawn(Spawn request, pid_t& process) {
+  const std::vector<char*> words = pointers(request.command), variables = pointers(request.environment);
+  const Start start{words.data(),   variables.data(),          request.folder.c_str(),
+                    request.output, request.lifeline.theirs(), request.lifeline.ours()};
   const WithoutSignals blocked;
   const int error = start_child(start, process);
   if (error != 0 && process > 0) waitpid(process, nullptr, 0);

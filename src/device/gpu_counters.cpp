@@ -22,11 +22,11 @@ class Counters {
   std::uint32_t* of(std::uint64_t stream_number, Stream stream) const {
     const std::uint64_t owner = stream_number + first_owner;
     for (std::size_t probe = 0; probe < probes; ++probe) {
-      const std::size_t place = (stream_number + probe) % count;
-      std::uint64_t seen = owners_[place].load(std::memory_order_acquire);
-      if (seen == nobody && owners_[place].compare_exchange_strong(seen, being_cleared))
-        return cleared(place, owner, stream);
-      if (seen == owner) return address(place);
+      const std::size_t index = (stream_number + probe) % count;
+      std::uint64_t seen = owners_[index].load(std::memory_order_acquire);
+      if (seen == nobody && owners_[index].compare_exchange_strong(seen, being_cleared))
+        return cleared(index, owner, stream);
+      if (seen == owner) return address(index);
       if (seen == being_cleared) return nullptr;  // perhaps for this stream, by another thread
     }
     return nullptr;
@@ -36,15 +36,15 @@ class Counters {
   static constexpr std::uint64_t nobody = 0, being_cleared = 1, first_owner = 2;
   static constexpr std::size_t probes = 16;
 
-  std::uint32_t* address(std::size_t place) const {
-    return reinterpret_cast<std::uint32_t*>(memory_ + place * bytes_apart);
+  std::uint32_t* address(std::size_t index) const {
+    return reinterpret_cast<std::uint32_t*>(memory_ + index * bytes_apart);
   }
 
   /// Others can use it once the clearing is in the stream, before anything they launch there.
-  std::uint32_t* cleared(std::size_t place, std::uint64_t owner, Stream stream) const {
-    const bool done = backend_.clear(address(place), sizeof(std::uint32_t), stream).has_value();
-    owners_[place].store(done ? owner : nobody, std::memory_order_release);
-    return done ? address(place) : nullptr;
+  std::uint32_t* cleared(std::size_t index, std::uint64_t owner, Stream stream) const {
+    const bool done = backend_.clear(address(index), sizeof(std::uint32_t), stream).has_value();
+    owners_[index].store(done ? owner : nobody, std::memory_order_release);
+    return done ? address(index) : nullptr;
   }
 
   const Backend& backend_;
@@ -61,13 +61,13 @@ std::atomic<const Counters*>& counters_of(const Device& device) {
 }  // namespace
 
 void reserve_counters(const Device& device) {
-  std::atomic<const Counters*>& place = counters_of(device);
-  if (place.load(std::memory_order_acquire) != nullptr) return;
+  std::atomic<const Counters*>& cached = counters_of(device);
+  if (cached.load(std::memory_order_acquire) != nullptr) return;
   const Result<void*> memory = device.backend->allocate(device, Counters::count * Counters::bytes_apart);
   if (!memory) return;
   auto fresh = std::make_unique<const Counters>(*device.backend, *memory);
   const Counters* const own = fresh.get();
-  if (&publish(place, std::move(fresh)) != own) (void)device.backend->release(*memory);
+  if (&publish(cached, std::move(fresh)) != own) (void)device.backend->release(*memory);
 }
 
 std::uint32_t* counter_at_zero(const Device& device, Stream stream) {

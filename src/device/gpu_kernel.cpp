@@ -18,14 +18,14 @@ Kernel::Kernel(const Backend& backend, std::vector<std::byte> binary, std::strin
 Kernel::~Kernel() = default;
 
 Result<Function> Kernel::load(const Device& device) const {
-  std::atomic<Function>& place = functions_[static_cast<std::size_t>(device.ordinal)];
-  if (const Function known = place.load(std::memory_order_acquire)) return known;
+  std::atomic<Function>& cached = functions_[static_cast<std::size_t>(device.ordinal)];
+  if (const Function known = cached.load(std::memory_order_acquire)) return known;
   const std::lock_guard lock(mutex_);
-  if (const Function known = place.load(std::memory_order_relaxed)) return known;
+  if (const Function known = cached.load(std::memory_order_relaxed)) return known;
   const Result<Function> loaded = backend_.load(device, binary_, symbol_);
   if (!loaded) return loaded;
   reserve_counters(device);  // launches may need them and cannot allocate
-  place.store(*loaded, std::memory_order_release);
+  cached.store(*loaded, std::memory_order_release);
   return loaded;
 }
 
@@ -46,10 +46,10 @@ Status encode(const Device& device, const BoxedTensor& tensor, const char* name,
   return device.backend->encode(tensor, name, map);
 }
 
-Status launch(const Device& device, Function function, const Launch& wanted, Stream stream,
+Status launch(const Device& device, Function function, const Launch& requested, Stream stream,
               std::span<void* const> parameters) {
-  if (wanted.blocks == 0) return {};
-  return device.backend->launch(function, wanted, stream, parameters);
+  if (requested.blocks == 0) return {};
+  return device.backend->launch(function, requested, stream, parameters);
 }
 
 Status wait(const Device& device, Stream stream) {

@@ -68,14 +68,14 @@ Result<std::shared_ptr<const Bundle>> open_to_use(const std::string& path,
                                                   const std::vector<PublicKey>& trusted) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
   if (!bundle || !trusted.empty()) return bundle;
-  if (const std::string why = bundle::world_writable((*bundle)->place()); !why.empty()) {
+  if (const std::string why = bundle::world_writable((*bundle)->location()); !why.empty()) {
     return refused(why +
                    ", and the kernels in it are executed; remove that permission (chmod o-w), or sign the "
                    "bundle and set REGARD_TRUSTED_KEYS");
   }
-  if (const std::string why = bundle::writable_by_another((*bundle)->place()); !why.empty()) {
-    static std::atomic<bool> told{false};  // one warning is enough: there may be thousands of bundles
-    if (!told.exchange(true))
+  if (const std::string why = bundle::writable_by_another((*bundle)->location()); !why.empty()) {
+    static std::atomic<bool> warned{false};  // one warning is enough: there may be thousands of bundles
+    if (!warned.exchange(true))
       warn_once(
           fmt::format("the kernels of the bundle {} are executed by user {}, although {}; sign bundles that "
                       "others can write, and set REGARD_TRUSTED_KEYS",
@@ -130,8 +130,8 @@ bool same(const OpenBundle& one, const OpenBundle& other) {
 }
 
 /// Whether the list already has it, so that it is not asked twice.
-bool has(const Bundles& list, const OpenBundle& wanted) {
-  const auto is_it = [&](const OpenBundle& other) { return same(wanted, other); };
+bool has(const Bundles& list, const OpenBundle& requested) {
+  const auto is_it = [&](const OpenBundle& other) { return same(requested, other); };
   return (list.first && is_it(*list.first)) || std::ranges::any_of(list.others, is_it);
 }
 

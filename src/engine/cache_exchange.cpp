@@ -69,7 +69,7 @@ Result<Known> known_kernel(const Manifest& manifest, const Digest& identity) {
 Status loads(const Known& kernel, const CacheEntry& entry) {
   const Result<const Target*> target = find_target(kernel.key.target);
   if (!target) return tl::unexpected(target.error());
-  const Search search(kernel.key, **target, *settings(), Search::Wanted::code);
+  const Search search(kernel.key, **target, *settings(), Search::Goal::code);
   return search.load(entry.payload, kernel.rendered.symbol).map([](const Code&) {});
 }
 

@@ -94,7 +94,7 @@ void write(JsonWriter& json, const CacheStat& stat) {
     json.member("bytes", stat.bytes);
     json.member("directory", stat.directory);
     json.member("entries", stat.entries);
-    json.member("litter", stat.litter);
+    json.member("litter", stat.leftovers);
     json.member("state", state_of(stat));
   });
 }
@@ -262,7 +262,7 @@ Result<std::vector<Listed>> kernels_of_profile(
   for (const Target& target : *all) {
     if (!target_name.empty() && target.name != target_name) continue;
     if (target.on_gpu() && target_name.empty()) continue;  // only on request
-    const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
+    const Result<std::vector<KernelKey>> keys = keys_of_profile(**profile, target);
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
       std::string text = print(key);
@@ -289,17 +289,17 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
   const auto target_of = [](std::string_view kernel) { return kernel.substr(0, kernel.find(' ')); };
   std::vector<Listed> listed;
   if (profile_name.empty()) {
-    const auto wanted = [&](std::string_view key) {
+    const auto requested = [&](std::string_view key) {
       return target_name.empty() || target_of(key) == target_name;
     };
     for (const std::string& key : built_in) {
-      if (wanted(key)) listed.push_back({key, word(Tier::built_in)});
+      if (requested(key)) listed.push_back({key, word(Tier::built_in)});
     }
     for (const std::string& key : in_bundles) {
-      if (wanted(key)) listed.push_back({key, word(Tier::bundle)});
+      if (requested(key)) listed.push_back({key, word(Tier::bundle)});
     }
     for (const auto& [key, resources] : in_cache) {
-      if (wanted(key)) listed.push_back({key, word(Tier::cache)});
+      if (requested(key)) listed.push_back({key, word(Tier::cache)});
     }
   } else {
     Result<std::vector<Listed>> of_profile =

@@ -14,7 +14,7 @@
 namespace regard {
 namespace {
 
-Result<PreparedPlan::Ready> kernels_of(const Plan& plan, bool* declarable = nullptr) {
+Result<PreparedPlan::Ready> ready_kernels(const Plan& plan, bool* declarable = nullptr) {
   PreparedPlan::Ready ready{&plan, constants(plan), {}, {}};
   for (const Stage& stage : plan.stages) {
     Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.key, declarable);
@@ -41,7 +41,7 @@ std::int64_t PreparedPlan::workspace_bytes() const {
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
   bool declarable = false;
-  Result<Ready> found = kernels_of(best_, &declarable);
+  Result<Ready> found = ready_kernels(best_, &declarable);
   if (is_interrupted(found)) return tl::unexpected(found.error());
   if (!found && declarable) found.error().message += how_to_declare(best_);
   if (is_scarce(found) && fallback_) {  // the best plan is tried again at the next call
@@ -64,7 +64,7 @@ Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::strin
 }
 
 Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
-  Result<Ready> found = kernels_of(*fallback_);
+  Result<Ready> found = ready_kernels(*fallback_);
   if (is_interrupted(found)) return found;
   if (!found) {  // report the first failure, which a user can fix
     return fail(found.error().kind, fmt::format("{}{}the fallback cannot answer either: {}", why,

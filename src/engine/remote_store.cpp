@@ -30,7 +30,7 @@ struct Store {
   std::chrono::seconds limit;
   std::vector<PublicKey> trusted;
 
-  std::string place(const Digest& key) const { return url + "/" + key.hex(); }
+  std::string url_of(const Digest& key) const { return url + "/" + key.hex(); }
 };
 
 constexpr std::int64_t most_seconds = 3600;
@@ -55,7 +55,7 @@ void give_up(const Store& store, const std::string& why) {
 }
 
 Result<CacheEntry> get(const Store& store, const Digest& key, bool& none) {
-  const auto body = remote::get(store.place(key), largest_signed_entry_bytes, store.limit);
+  const auto body = remote::get(store.url_of(key), largest_signed_entry_bytes, store.limit);
   if (!body) return tl::unexpected(body.error());
   none = !body->has_value();
   if (none) return invalid("");
@@ -109,7 +109,7 @@ void offer(const Settings& current, const Digest& key, const CacheEntry& entry) 
   if (current.remote.empty() || !current.remote_write || given_up.get().value) return;
   const bool fits =
       entry.manifest.size() <= largest_manifest_bytes && entry.payload.size() <= largest_payload_bytes;
-  if (!entry.unfit.empty() || !fits) return;
+  if (!entry.uncacheable.empty() || !fits) return;
   const Result<Store> store = store_of(current);
   if (!store) return;
   const auto body = encode_signed(key, entry, current.signing_key);
@@ -117,7 +117,7 @@ void offer(const Settings& current, const Digest& key, const CacheEntry& entry) 
     if (!is_scarce(body)) warn_once("the remote store does not get a kernel: " + body.error().message);
     return;
   }
-  const Status put = remote::put(store->place(key), *body, store->limit);
+  const Status put = remote::put(store->url_of(key), *body, store->limit);
   if (!put && !is_scarce(put)) give_up(*store, put.error().message);
 }
 

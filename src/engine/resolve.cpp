@@ -52,12 +52,12 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
   return counters().compiled;
 }
 
-/// Asks the tiers; `wanted`: its code, or only where it would come from.
-Found search_for(const KernelKey& key, const Target& target, Search::Wanted wanted, bool& declarable) {
+/// Asks the tiers; `goal`: its code, or only where it would come from.
+Found search_for(const KernelKey& key, const Target& target, Search::Goal goal, bool& declarable) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   if (Status fits = check_remote(*current); !fits) return tl::unexpected(fits.error());
-  Search search(key, target, *current, wanted);
+  Search search(key, target, *current, goal);
   Found found = find(search);
   declarable = !found && search.declarable;
   return found;
@@ -69,7 +69,7 @@ Found resolve_once(const KernelKey& key, bool& declarable) {
   if ((*target)->on_cpu()) {  // GPU kernels can be prepared on a machine without a GPU
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
-  Found found = search_for(key, **target, Search::Wanted::code, declarable);
+  Found found = search_for(key, **target, Search::Goal::code, declarable);
   ++(found ? counter_of((*found)->tier) : counters().failed);
   return found;
 }
@@ -162,7 +162,7 @@ Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key, bool* 
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
   bool ignored = false;
-  return search_for(key, **target, Search::Wanted::place, declarable != nullptr ? *declarable : ignored);
+  return search_for(key, **target, Search::Goal::location, declarable != nullptr ? *declarable : ignored);
 }
 
 std::string how_to_declare(const Plan& plan) {

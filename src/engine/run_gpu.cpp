@@ -71,8 +71,9 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
                  gpu::Function function, BoundArguments& bound, void* workspace, gpu::Stream stream) {
   if (stage.grid == 0) return {};
   const Algorithm& algorithm = stage.key.algorithm;
-  const gpu::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
-                           stage.shared_bytes, static_cast<int>(algorithm.cluster_blocks()), stage.overlaps};
+  const gpu::Launch requested{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
+                              stage.shared_bytes, static_cast<int>(algorithm.cluster_blocks()),
+                              stage.overlaps};
   std::array<void*, std::tuple_size_v<TensorMaps> + 1> parameters{};
   std::size_t count = 0;
   if (boxes != nullptr) {
@@ -88,7 +89,7 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
   }
   stage.schedule.write(bound.schedule, plan.workspace, workspace);
   parameters[count++] = &bound;
-  return gpu::launch(device, function, wanted, stream, {parameters.data(), count});
+  return gpu::launch(device, function, requested, stream, {parameters.data(), count});
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ double seconds(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-Search::Search(const KernelKey& key, const Target& target, const Settings& settings, Wanted wanted)
+Search::Search(const KernelKey& key, const Target& target, const Settings& settings, Goal goal)
     : key(key),
       target(target),
       settings(settings),
       text(print(key)),
-      wanted_(wanted),
+      goal_(goal),
       start_(Clock::now()),
       logged_(log_enabled("cache")),
       last_(start_) {}

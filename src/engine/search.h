@@ -19,8 +19,8 @@ namespace regard {
 
 class Search {
  public:
-  enum class Wanted : bool { code, place };
-  Search(const KernelKey&, const Target&, const Settings&, Wanted);
+  enum class Goal : bool { code, location };
+  Search(const KernelKey&, const Target&, const Settings&, Goal);
 
   const KernelKey& key;
   const Target& target;
@@ -43,7 +43,7 @@ class Search {
 
   /// A binary as code; GPUs get it later, each at first use. None where only the tier is requested.
   Result<Code> load(const std::vector<std::byte>& binary, const std::string& symbol) const;
-  bool wants_code() const { return wanted_ == Wanted::code; }
+  bool wants_code() const { return goal_ == Goal::code; }
 
   /// The kernel as a tier gives it.
   std::shared_ptr<const LoadedKernel> found(Tier, Code, std::optional<Resources> = {},
@@ -65,7 +65,7 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
 
-  const Wanted wanted_;
+  const Goal goal_;
   const Clock::time_point start_;
   std::optional<Rendered> rendered_;
   std::optional<Source> source_;

@@ -29,9 +29,9 @@ class Recent {
  public:
   Status find(const gpu::Device& device, const TensorBox& box, const gpu::TensorMap*& found) {
     const std::size_t start = hash(box);
-    Entry* oldest = &entries_[start % places];
+    Entry* oldest = &entries_[start % capacity];
     for (std::size_t probe = 0; probe < probes; ++probe) {
-      Entry& entry = entries_[(start + probe) % places];
+      Entry& entry = entries_[(start + probe) % capacity];
       if (entry.box == box) {
         entry.last_use = ++uses_;
         found = &entry.map;
@@ -48,7 +48,7 @@ class Recent {
   }
 
  private:
-  static constexpr std::size_t places = 512, probes = 8;
+  static constexpr std::size_t capacity = 512, probes = 8;
   static_assert(probes > std::tuple_size_v<TensorMaps>);  // the maps of one call
 
   struct Entry {
@@ -64,7 +64,7 @@ class Recent {
     return value >> 32;
   }
 
-  std::array<Entry, places> entries_{};
+  std::array<Entry, capacity> entries_{};
   std::uint64_t uses_ = 0;
 };
 

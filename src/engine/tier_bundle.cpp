@@ -76,7 +76,7 @@ const Bundle* strictest_of(const Search& search, const Bundles& all) {
       return;
     const std::string& undeclared = open.bundle->about().undeclared;
     if (undeclared == word(Undeclared::error) ||
-        (undeclared == word(Undeclared::portable) && strictest == nullptr))
+        (undeclared == word(Undeclared::generic) && strictest == nullptr))
       strictest = open.bundle.get();
   };
   if (all.first) ask(*all.first);

@@ -68,7 +68,7 @@ class Maker {
 };
 
 /// Answers a search for the tier only: nothing is compiled, and nothing is kept.
-Found find_place(Search& search, Maker& maker) {
+Found find_location(Search& search, Maker& maker) {
   const Result<std::optional<CacheEntry>> fetched = maker.fetch();
   if (!fetched) return tl::unexpected(fetched.error());
   if (*fetched) return maker.found(**fetched, "");
@@ -95,7 +95,7 @@ Found find_made(Search& search) {
     return nullptr;
   }
   Maker maker(search, source);
-  if (!search.wants_code()) return find_place(search, maker);
+  if (!search.wants_code()) return find_location(search, maker);
   const auto failed = [&](const Error& error) -> Found {
     if (search.compiles() || error.kind != ErrorKind::no_kernel) return tl::unexpected(error);
     search.missed(error.message);

@@ -66,8 +66,8 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
     // Even an empty one has an address, as null would mean that it is missing.
     std::vector<std::byte>& to =
         second.memory.emplace_back(static_cast<std::size_t>(std::max(elements * size, size)));
-    for_each_element(live.tensor[index], [&](std::int64_t place, std::int64_t offset) {
-      std::memcpy(to.data() + place * size, from + offset * size, static_cast<std::size_t>(size));
+    for_each_element(live.tensor[index], [&](std::int64_t position, std::int64_t offset) {
+      std::memcpy(to.data() + position * size, from + offset * size, static_cast<std::size_t>(size));
     });
     tensor.data = to.data();
     second.roles.push_back(role);
@@ -96,30 +96,30 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 
 /// A word that is neither a target nor a family may have been meant as "oracle". The numbers of a tile are
 /// checked with the plan.
-Status known_path(const std::string& wanted) {
+Status known_path(const std::string& requested) {
   const Result<std::vector<Target>>& all = targets();
   if (!all) return tl::unexpected(all.error());
   std::vector<std::string_view> names{"oracle"};
   for (const Target& target : *all) names.push_back(target.name);
   names.insert(names.end(), recipe_words().begin(), recipe_words().end());
-  const bool has_numbers = wanted.find_first_of(" =") != std::string::npos;
-  if (has_numbers || std::ranges::find(names, wanted) != names.end()) return {};
-  return invalid(
-      fmt::format("unknown family, kernel or target {}{}", in_quotes(wanted), suggestion(wanted, names)));
+  const bool has_numbers = requested.find_first_of(" =") != std::string::npos;
+  if (has_numbers || std::ranges::find(names, requested) != names.end()) return {};
+  return invalid(fmt::format("unknown family, kernel or target {}{}", in_quotes(requested),
+                             suggestion(requested, names)));
 }
 
 /// How far the other path's outputs are from the live ones.
 Result<std::string> differences(const PreparedPlan& live, const regard_arguments& arguments,
-                                const std::string& wanted) {
-  if (Status status = known_path(wanted); !status) return tl::unexpected(status.error());
+                                const std::string& requested) {
+  if (Status status = known_path(requested); !status) return tl::unexpected(status.error());
   const Problem& problem = live.best().problem;
   EngineOptions options;
   options.threads = live.best().workers;
   const Target* target = live.best().target;
-  if (const Result<const Target*> other = find_target(wanted)) {
+  if (const Result<const Target*> other = find_target(requested)) {
     target = *other;
   } else {
-    options.family = wanted;
+    options.family = requested;
   }
   options.target = target->name;
   if (target->on_gpu() || live.best().target->on_gpu())
@@ -156,15 +156,15 @@ Result<std::string> oracle_report(const PreparedPlan& live, const regard_argumen
 Status verify_if_asked(const PreparedPlan& live, const regard_arguments& arguments) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  const std::string& wanted = current->verify;
-  if (wanted.empty()) return {};
+  const std::string& requested = current->verify;
+  if (requested.empty()) return {};
   const Result<std::string> report =
-      wanted == "oracle" ? oracle_report(live, arguments) : differences(live, arguments, wanted);
+      requested == "oracle" ? oracle_report(live, arguments) : differences(live, arguments, requested);
   if (is_interrupted(report)) return tl::unexpected(report.error());
   if (!report && report.error().kind == ErrorKind::invalid)
     return invalid("REGARD_VERIFY: " + report.error().message);
-  const std::string line = report ? fmt::format(" beside {}: {}", wanted, *report)
-                                  : fmt::format(": REGARD_VERIFY={}: {}", wanted, report.error().message);
+  const std::string line = report ? fmt::format(" beside {}: {}", requested, *report)
+                                  : fmt::format(": REGARD_VERIFY={}: {}", requested, report.error().message);
   std::fputs(fmt::format("regard verify: {}{}\n", print(live.best().problem), line).c_str(), stderr);
   return {};
 }

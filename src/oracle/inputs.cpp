@@ -63,7 +63,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
 Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
     : problem_(problem),
       arguments_(arguments),
-      alike_(!problem.varlen && !problem.lengths),
+      all_equal_(!problem.varlen && !problem.lengths),
       seed_(arguments.seed),
       offset_(arguments.offset) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
@@ -73,7 +73,7 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
   const auto integer = [&](regard_role role, std::int64_t b) {
     return static_cast<std::int64_t>(read(role, b, 0, 0, 0));
   };
-  for (std::int64_t b = 0; b < (alike_ ? 1 : problem.b); ++b) {
+  for (std::int64_t b = 0; b < (all_equal_ ? 1 : problem.b); ++b) {
     Sequence sequence{problem.sq, problem.sk, 0, 0};
     if (problem.varlen) {
       sequence.first_q = integer(REGARD_OFFSETS_Q, b);
@@ -173,7 +173,7 @@ double Inputs::sink(std::int64_t head) const {
 }
 
 philox::Random Inputs::random(std::int64_t batch, std::int64_t head) const {
-  return philox::Random(seed_, offset_, batch, head, philox::Multiply{});
+  return philox::Random(seed_, offset_, batch, head, philox::WideMultiply{});
 }
 
 bool Inputs::kept(const philox::Random& random, std::int64_t i, std::int64_t j) const {

@@ -47,10 +47,10 @@ class Inputs {
 
   const Problem& problem() const { return problem_; }
   const Sequence& sequence(std::int64_t batch) const {
-    return sequences_[static_cast<std::size_t>(alike_ ? 0 : batch)];
+    return sequences_[static_cast<std::size_t>(all_equal_ ? 0 : batch)];
   }
   /// Whether all sequences have the same lengths, so that the first one represents all.
-  bool alike() const { return alike_; }
+  bool all_equal() const { return all_equal_; }
   std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
 
   /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied by their descale factor.
@@ -79,7 +79,7 @@ class Inputs {
   const Problem& problem_;
   const regard_arguments& arguments_;
   Index index_[REGARD_ROLE_COUNT];
-  bool alike_;
+  bool all_equal_;
   std::vector<Sequence> sequences_;  ///< if all are equal: only the first
   std::uint64_t seed_ = 0, offset_ = 0;
   int keep_ = 255;

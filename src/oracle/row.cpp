@@ -105,16 +105,16 @@ void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit,
                    bool (*counts)(const Sequence&),
                    const std::function<void(std::int64_t, std::int64_t)>& body) {
   std::vector<std::int64_t> all;
-  const bool none = inputs.alike() && !counts(inputs.sequence(0));
+  const bool none = inputs.all_equal() && !counts(inputs.sequence(0));
   for (std::int64_t batch = 0; batch < inputs.problem().b && !none; ++batch)
     for (std::int64_t head = 0; head < heads && counts(inputs.sequence(batch)); ++head)
       all.push_back(batch * heads + head);
-  std::vector<std::int64_t> pairs;
+  std::vector<std::int64_t> batch_heads;
   for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
-    pairs.push_back(all[static_cast<std::size_t>(i)]);
+    batch_heads.push_back(all[static_cast<std::size_t>(i)]);
   // Plain threads, as a forked child may verify as well.
-  parallel_for(pairs.size(), static_cast<std::size_t>(std::max(threads, 1)),
-               [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
+  parallel_for(batch_heads.size(), static_cast<std::size_t>(std::max(threads, 1)),
+               [&](std::size_t i) { body(batch_heads[i] / heads, batch_heads[i] % heads); });
 }
 
 }  // namespace regard::oracle

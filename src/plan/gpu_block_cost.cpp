@@ -35,7 +35,7 @@ double keys_of_block(const Problem& p, const Algorithm& a) {
   const auto beyond = [&](std::int64_t rows) {
     return static_cast<double>(rows - 1 + a.block_k - std::gcd(rows, a.block_k)) / 2;
   };
-  double keys = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
+  double keys = visible_scores(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
   if (edges.right) keys += beyond(a.block_q);
   if (edges.left) keys += beyond(a.block_q * a.cluster_blocks());
   return std::min(all, keys);

@@ -10,7 +10,7 @@ bool every_row_sees_all_keys(const Problem& p) {
   return mask_hides_nothing(p) && !p.varlen && !p.lengths;
 }
 
-std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
+std::int64_t batch_heads_side_by_side(const Problem& p, std::int64_t cache_bytes) {
   const std::int64_t pair =
       product({std::max<std::int64_t>(p.sk, 1), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
   const std::int64_t kv_heads = std::max<std::int64_t>(cache_bytes / pair, 1);

@@ -10,7 +10,7 @@ bool every_row_sees_all_keys(const Problem&);
 
 /// How many (batch, head) pairs are processed together: as many as have K and V in `cache_bytes`, and at
 /// least those that share them.
-std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);
+std::int64_t batch_heads_side_by_side(const Problem&, std::int64_t cache_bytes);
 
 /// Into how many parts the sum over the keys of long rows is split, where the caller leaves it to the plan: a
 /// kernel's sums in registers lose digits with every key (docs/semantics.md, Numbers). 1: they are not long,

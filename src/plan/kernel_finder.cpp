@@ -51,9 +51,9 @@ std::vector<KernelKey> keys_of(std::span<const Problem> examples, const Target& 
   return keys;
 }
 
-bool is_wanted(const Recipe& recipe, const std::vector<std::string>& recipes) {
+bool is_selected(const Recipe& recipe, const std::vector<std::string>& recipes) {
   return recipes.empty() ||
-         std::ranges::any_of(recipes, [&](const std::string& name) { return goes_by(recipe, name); });
+         std::ranges::any_of(recipes, [&](const std::string& name) { return matches(recipe, name); });
 }
 
 /// Rules build a sentence when they refuse. Most tiles are for other head dimensions or types: the rules are
@@ -77,11 +77,11 @@ struct KernelFinder::Numbered {
 KernelFinder::KernelFinder(std::span<const Variant> variants, KernelNumbers& numbers) : numbers_(numbers) {
   for (const Variant& variant : variants) {
     OfVariant& of = variants_.emplace_back(variant.recipes);
-    std::unordered_map<Signature, std::size_t, SignatureHash> places;
+    std::unordered_map<Signature, std::size_t, SignatureHash> index_of;
     for (const Signature& signature : variant.signatures) {
-      const auto [place, is_new] = places.try_emplace(of_plans(signature), of.alike.size());
-      if (is_new) of.alike.push_back({signature});
-      ++of.alike[place->second].count;
+      const auto [it, is_new] = index_of.try_emplace(of_plans(signature), of.classes.size());
+      if (is_new) of.classes.push_back({signature});
+      ++of.classes[it->second].count;
     }
   }
 }
@@ -91,15 +91,15 @@ KernelFinder::Needed KernelFinder::on(const Target& target, bool (*stop)()) {
   std::vector<std::uint64_t>& found = needed.numbers;
   for (OfVariant& of : variants_) {
     std::map<Pass, std::vector<Numbered>> of_pass;
-    for (Alike& alike : of.alike) {
+    for (SignatureClass& one : of.classes) {
       if (stop != nullptr && stop()) return needed;
-      const auto [numbered, is_new] = of_pass.try_emplace(alike.first.pass);
-      if (is_new) numbered->second = candidates_on(target, alike.first.pass, of.recipes);
+      const auto [numbered, is_new] = of_pass.try_emplace(one.first.pass);
+      if (is_new) numbered->second = candidates_on(target, one.first.pass, of.recipes);
       const std::size_t before = found.size();
-      find(alike, target, numbered->second, found);
+      find(one, target, numbered->second, found);
       if (found.size() > before) continue;
-      needed.unserved += alike.count;
-      if (!needed.first_unserved) needed.first_unserved = alike.first;
+      needed.unserved += one.count;
+      if (!needed.first_unserved) needed.first_unserved = one.first;
     }
   }
   std::ranges::sort(found);
@@ -111,7 +111,7 @@ std::vector<KernelFinder::Numbered> KernelFinder::candidates_on(const Target& ta
                                                                 const std::vector<std::string>& recipes) {
   std::vector<Numbered> list;
   for (const Candidate& candidate : candidates(pass, target)) {
-    if (!is_wanted(*candidate.recipe, recipes)) continue;
+    if (!is_selected(*candidate.recipe, recipes)) continue;
     Numbered& numbered = list.emplace_back(candidate);
     for (const Kernel* kernel : candidate.recipe->stages) {
       std::optional<std::uint32_t>& algorithm = numbered.algorithms.emplace_back();
@@ -122,12 +122,12 @@ std::vector<KernelFinder::Numbered> KernelFinder::candidates_on(const Target& ta
   return list;
 }
 
-void KernelFinder::find(Alike& alike, const Target& target, const std::vector<Numbered>& candidates,
+void KernelFinder::find(SignatureClass& one, const Target& target, const std::vector<Numbered>& candidates,
                         std::vector<std::uint64_t>& found) {
   if (candidates.empty()) return;
-  const std::vector<Problem> examples = examples_of(alike.first);
+  const std::vector<Problem> examples = examples_of(one.first);
   if (!unwritten(examples.front()).empty()) return;
-  alike.canonical.resize(examples.size());
+  one.canonical.resize(examples.size());
   for (const Numbered& numbered : candidates) {
     if (is_refused(numbered.candidate, target, examples.front())) continue;
     const std::vector<const Kernel*>& stages = numbered.candidate.recipe->stages;
@@ -135,7 +135,7 @@ void KernelFinder::find(Alike& alike, const Target& target, const std::vector<Nu
       for (std::size_t j = 0; j < stages.size(); ++j) {
         if (numbered.algorithms[j]) {
           found.push_back(KernelNumbers::join(*numbered.algorithms[j],
-                                              number_of(examples[i], *stages[j], alike.canonical[i])));
+                                              number_of(examples[i], *stages[j], one.canonical[i])));
           continue;
         }
         for (const KernelKey& key :
@@ -147,15 +147,15 @@ void KernelFinder::find(Alike& alike, const Target& target, const std::vector<Nu
 }
 
 std::uint32_t KernelFinder::number_of(const Problem& example, const Kernel& kernel, Canonical& known) {
-  const auto place = std::ranges::find(known, kernel.depends_on, &Canonical::value_type::first);
-  if (place != known.end()) return place->second;
+  const auto it = std::ranges::find(known, kernel.depends_on, &Canonical::value_type::first);
+  if (it != known.end()) return it->second;
   const std::uint32_t number = numbers_.signature(kernel.depends_on(needed_signature(example)));
   known.emplace_back(kernel.depends_on, number);
   return number;
 }
 
-bool is_needed_by_some_plan(const KernelKey& wanted, const Target& target) {
-  const std::vector<Problem> examples = examples_of(wanted.signature);
+bool is_needed_by_some_plan(const KernelKey& requested, const Target& target) {
+  const std::vector<Problem> examples = examples_of(requested.signature);
   const Problem& example = examples.front();
   const PlanOptions any;
   for (const Recipe& recipe : recipes()) {
@@ -164,17 +164,17 @@ bool is_needed_by_some_plan(const KernelKey& wanted, const Target& target) {
       if (candidate.recipe != &recipe) continue;
       // Kernels that have one tile and no rules: those of secondary stages, and those that take everything.
       const auto is_stage = [&](const Kernel* kernel) {
-        if (kernel->name != wanted.algorithm.kernel) return false;
+        if (kernel->name != requested.algorithm.kernel) return false;
         const std::vector<KernelKey> keys = keys_of({example, target, candidate, any}, *kernel);
-        return std::ranges::find(keys, wanted) != keys.end();
+        return std::ranges::find(keys, requested) != keys.end();
       };
-      if (recipe.main->name != wanted.algorithm.kernel || is_generic(recipe)) {
+      if (recipe.main->name != requested.algorithm.kernel || is_generic(recipe)) {
         if (std::ranges::any_of(recipe.stages, is_stage)) return true;
         break;
       }
       if (example.pass != recipe.pass || !validate(example)) continue;
       const std::vector<KernelKey> keys = keys_of(examples, target, candidate);
-      if (std::ranges::find(keys, wanted) != keys.end()) return true;
+      if (std::ranges::find(keys, requested) != keys.end()) return true;
     }
   }
   return false;

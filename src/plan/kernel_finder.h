@@ -36,18 +36,18 @@ class KernelFinder {
   using Canonical = std::vector<std::pair<Signature (*)(const Signature&), std::uint32_t>>;
 
   /// Signatures that are equivalent for all plans, so that the first one represents all.
-  struct Alike {
+  struct SignatureClass {
     Signature first;
     std::size_t count = 0;
     std::vector<Canonical> canonical = {};  ///< of each of its examples
   };
   struct OfVariant {
     std::vector<std::string> recipes;
-    std::vector<Alike> alike = {};
+    std::vector<SignatureClass> classes = {};
   };
 
   std::vector<Numbered> candidates_on(const Target&, Pass, const std::vector<std::string>& recipes);
-  void find(Alike&, const Target&, const std::vector<Numbered>&, std::vector<std::uint64_t>& found);
+  void find(SignatureClass&, const Target&, const std::vector<Numbered>&, std::vector<std::uint64_t>& found);
   std::uint32_t number_of(const Problem& example, const Kernel&, Canonical& known);
 
   KernelNumbers& numbers_;

@@ -5,17 +5,16 @@
 namespace regard {
 
 std::uint32_t KernelNumbers::algorithm(const Algorithm& algorithm) {
-  const auto place = std::ranges::find(algorithms_, algorithm);
-  const auto number = static_cast<std::uint32_t>(place - algorithms_.begin());
-  if (place == algorithms_.end()) algorithms_.push_back(algorithm);
+  const auto it = std::ranges::find(algorithms_, algorithm);
+  const auto number = static_cast<std::uint32_t>(it - algorithms_.begin());
+  if (it == algorithms_.end()) algorithms_.push_back(algorithm);
   return number;
 }
 
 std::uint32_t KernelNumbers::signature(const Signature& signature) {
-  const auto [place, is_new] =
-      signatures_.try_emplace(signature, static_cast<std::uint32_t>(in_order_.size()));
-  if (is_new) in_order_.push_back(&place->first);
-  return place->second;
+  const auto [it, is_new] = signatures_.try_emplace(signature, static_cast<std::uint32_t>(in_order_.size()));
+  if (is_new) in_order_.push_back(&it->first);
+  return it->second;
 }
 
 KernelKey KernelNumbers::key_of(std::uint64_t number, const std::string& target) const {

@@ -133,7 +133,7 @@ std::string strict_reason(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) {
     if (!trial.verdict.accepted && !is_generic(*trial.candidate.recipe)) verdicts.push_back(&trial.verdict);
   }
-  return "REGARD_STRICT forbids the slower generic kernel; " + told(verdicts);
+  return "REGARD_STRICT forbids the slower generic kernel; " + summarize(verdicts);
 }
 
 Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& options,

@@ -28,7 +28,7 @@ Result<Plan> finish(Plan plan) {
   return plan;
 }
 
-bool vector_pairs(DType dtype, const Target& target) {
+bool vector_vnni(DType dtype, const Target& target) {
   return dtype == DType::bf16 && target.has(Feature::bf16_dot);
 }
 
@@ -40,12 +40,12 @@ int operand_pieces(DType dtype, const Target& target) {
   return tile_unit(dtype, target) && dtype == DType::fp16 ? 2 : 1;
 }
 
-bool pairs(DType dtype, const Target& target) {
-  return vector_pairs(dtype, target) || tile_unit(dtype, target);
+bool vnni(DType dtype, const Target& target) {
+  return vector_vnni(dtype, target) || tile_unit(dtype, target);
 }
 
 std::int64_t operand_depth(DType dtype, const Target& target, std::int64_t n) {
-  if (!pairs(dtype, target)) return n;
+  if (!vnni(dtype, target)) return n;
   const std::int64_t elements = ceil_divide(n, std::int64_t{2});
   return tile_unit(dtype, target) ? round_up(elements, std::int64_t{16}) : elements;
 }
@@ -68,11 +68,11 @@ void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
   split_every(plan, round_up(ceil_divide(sk, std::max<std::int64_t>(splits, 1)), unit));
 }
 
-void split_as_asked(Plan& plan, std::int64_t wanted, std::int64_t unit) {
+void split_as_asked(Plan& plan, std::int64_t preferred, std::int64_t unit) {
   const Problem& p = plan.problem;
   if (p.batch_invariant && p.splits == 0) return split_every(plan, invariant_split_keys);
   const std::int64_t most = most_parts(p, least_split_keys);
-  split_keys(plan, p.splits > 0 ? p.splits : std::clamp<std::int64_t>(wanted, 1, most), unit);
+  split_keys(plan, p.splits > 0 ? p.splits : std::clamp<std::int64_t>(preferred, 1, most), unit);
 }
 
 std::int64_t most_parts(const Problem& p, std::int64_t least_keys) {

@@ -18,9 +18,9 @@ Result<Plan> finish(Plan);
 
 /// On a CPU: whether vectors multiply pairs of bf16, as in decode (kernels/cpu/product.h); whether the tile
 /// unit does, which decode does not use; whether either does.
-bool vector_pairs(DType, const Target&);
+bool vector_vnni(DType, const Target&);
 bool tile_unit(DType, const Target&);
-bool pairs(DType, const Target&);
+bool vnni(DType, const Target&);
 /// On a CPU: how many bf16 numbers represent one number in products by the tile unit.
 int operand_pieces(DType, const Target&);
 /// On a CPU: the operand elements that n numbers take in a forward or backward kernel.
@@ -28,9 +28,9 @@ std::int64_t operand_depth(DType, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
-/// The same, into as many as the problem says, else into `wanted` if they are not too short; with
+/// The same, into as many as the problem says, else into `preferred` if they are not too short; with
 /// batch_invariant at the same keys whatever the batch.
-void split_as_asked(Plan&, std::int64_t wanted, std::int64_t unit);
+void split_as_asked(Plan&, std::int64_t preferred, std::int64_t unit);
 /// How many parts of at least `least_keys` there can be.
 std::int64_t most_parts(const Problem&, std::int64_t least_keys);
 /// As many parts of `blocks` as give two blocks per worker.

@@ -74,8 +74,8 @@ const Result<Profile>& profile_on(const Shelf& shelf) {
   const Result<std::string> text = data_file(shelf.path);
   auto fresh = std::make_unique<const Result<Profile>>(
       text.and_then([&shelf](const std::string& toml) { return parse_profile(toml, shelf.path); }));
-  auto& place = is_scarce(*fresh) ? shelf.scarce : shelf.profile;
-  return publish(place, std::move(fresh));
+  auto& cached = is_scarce(*fresh) ? shelf.scarce : shelf.profile;
+  return publish(cached, std::move(fresh));
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ bool lets_through(const Profile& profile, const Signature& signature) {
          profile.signatures.end();
 }
 
-Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& target) {
+Result<std::vector<KernelKey>> keys_of_profile(const Profile& profile, const Target& target) {
   KernelNumbers numbers;
   const KernelFinder::Needed needed = KernelFinder(profile.variants, numbers).on(target);
   std::map<std::string, KernelKey> keys;

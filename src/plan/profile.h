@@ -28,6 +28,6 @@ Result<const Profile*> find_profile(std::string_view name);
 bool lets_through(const Profile&, const Signature&);
 
 /// Every kernel that the profile needs on a target, without duplicates, sorted by text.
-Result<std::vector<KernelKey>> kernels_of(const Profile&, const Target&);
+Result<std::vector<KernelKey>> keys_of_profile(const Profile&, const Target&);
 
 }  // namespace regard

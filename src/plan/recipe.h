@@ -29,14 +29,14 @@ std::span<const Recipe> recipes();
 bool has_kernels(const Target&);
 bool has_generic_kernel(Pass, const Target&);
 /// The first target that has kernels for the pass; empty: none.
-std::string_view who_can(Pass);
+std::string_view first_target_for(Pass);
 
 /// For people: "cpu_decode + cpu_combine".
 std::string stages_of(const Recipe&);
 
 /// What the option `family` and REGARD_DISABLE can name: recipes, families and kernels.
 std::span<const std::string_view> recipe_words();
-bool goes_by(const Recipe&, std::string_view word);
+bool matches(const Recipe&, std::string_view word);
 
 /// The slower recipe that takes everything.
 inline bool is_generic(const Recipe& recipe) {
@@ -57,7 +57,7 @@ struct Candidate {
 
 /// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
 /// it has none ("sm90_forward cluster=2").
-bool goes_by(const Candidate&, std::string_view words);
+bool matches(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(Pass, const Target&);

@@ -106,7 +106,7 @@ bool has_generic_kernel(Pass pass, const Target& target) {
   });
 }
 
-std::string_view who_can(Pass pass) {
+std::string_view first_target_for(Pass pass) {
   const Result<std::vector<Target>>& all = targets();
   if (!all) return {};
   for (const Target& target : *all) {
@@ -137,7 +137,7 @@ std::span<const std::string_view> recipe_words() {
   }>();
 }
 
-bool goes_by(const Recipe& recipe, std::string_view name) {
+bool matches(const Recipe& recipe, std::string_view name) {
   if (name == recipe.name || name == recipe.main->name || name == recipe.main->stem()) return true;
   // "forward" is also a family, and the generic kernel belongs to it: the narrower meaning takes precedence.
   const bool narrower =
@@ -145,10 +145,10 @@ bool goes_by(const Recipe& recipe, std::string_view name) {
   return !narrower && name == word(recipe.family);
 }
 
-bool goes_by(const Candidate& candidate, std::string_view words) {
+bool matches(const Candidate& candidate, std::string_view words) {
   const auto fits = [&](std::string_view name) {
     const std::size_t equals = name.find('=');
-    if (equals == std::string_view::npos) return goes_by(*candidate.recipe, name);
+    if (equals == std::string_view::npos) return matches(*candidate.recipe, name);
     const AlgorithmField field = find_algorithm_field(name.substr(0, equals));
     return field != nullptr && fmt::to_string(candidate.tile->algorithm.*field) == name.substr(equals + 1);
   };

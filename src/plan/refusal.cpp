@@ -42,7 +42,7 @@ std::string_view unwritten(const Problem& p) {
   return {};
 }
 
-std::string told(Verdicts verdicts) {
+std::string summarize(Verdicts verdicts) {
   const bool only_choice = std::ranges::all_of(verdicts, is_about_the_choice);
   std::vector<const Verdict*> best;  // of each recipe
   for (const Verdict* verdict : verdicts) {
@@ -66,7 +66,7 @@ std::string told(Verdicts verdicts) {
 std::string refusal_of(const Problem& problem, const Target& target, Verdicts verdicts) {
   if (verdicts.empty()) {
     const std::string_view pass = problem.pass == Pass::fwd ? "forward" : "backward",
-                           who = who_can(problem.pass);
+                           who = first_target_for(problem.pass);
     return fmt::format("no kernels for '{}': {} target {} has no {} kernel yet{}", print(problem),
                        word(target.kind), target.name, pass,
                        who.empty() ? "" : fmt::format("; {} has one", who));
@@ -78,7 +78,7 @@ std::string refusal_of(const Problem& problem, const Target& target, Verdicts ve
   }
   if (const Verdict* strict = first_with_rule(verdicts, "strict_allows"))
     return fmt::format("{} on {}: {}", start, target.name, strict->reason);
-  return fmt::format("{} on {}: {}", start, target.name, told(verdicts));
+  return fmt::format("{} on {}: {}", start, target.name, summarize(verdicts));
 }
 
 }  // namespace regard

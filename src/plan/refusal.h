@@ -15,7 +15,7 @@ std::string_view unwritten(const Problem&);
 
 /// "cpu_forward: it does not take fp8; ...": one reason per recipe, that of the tile that got furthest
 /// through the rules, and what is switched off.
-std::string told(std::span<const Verdict* const>);
+std::string summarize(std::span<const Verdict* const>);
 
 std::string refusal_of(const Problem&, const Target&, std::span<const Verdict* const>);
 

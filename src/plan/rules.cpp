@@ -23,13 +23,13 @@ std::string words(const std::vector<DType>& dtypes) {
 }
 
 Refusal asked_for(const Question& q) {
-  if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
+  if (q.options.family.empty() || matches(q.candidate, q.options.family)) return {};
   return fmt::format("only {} was asked for, and it does not match that", in_quotes(q.options.family));
 }
 
 Refusal not_disabled(const Question& q) {
   for (const std::string& name : q.options.disabled) {
-    if (goes_by(q.candidate, name)) {
+    if (matches(q.candidate, name)) {
       return fmt::format("{} is switched off; take it out of REGARD_DISABLE", in_quotes(name));
     }
   }
@@ -132,7 +132,7 @@ std::optional<Refused> first_refusal(const Question& question, bool of_signature
   return {};
 }
 
-bool is_wanted(const Question& question) {
+bool is_selected(const Question& question) {
   return !asked_for(question) && !not_disabled(question);
 }
 

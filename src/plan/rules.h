@@ -44,7 +44,7 @@ struct Refused {
 std::optional<Refused> first_refusal(const Question&, bool of_signature = false);
 
 /// Whether the caller allows it: requested, and not switched off.
-bool is_wanted(const Question&);
+bool is_selected(const Question&);
 
 // rules_gpu.cpp: for GPU kernels.
 Refusal head_dims_aligned(const Question&);

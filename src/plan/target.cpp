@@ -153,11 +153,11 @@ constexpr FeatureVectors feature_vectors[] = {
     {Feature::amx, 64, 64}, {Feature::avx512, 64, 64}, {Feature::avx2, 16, 32}};
 
 Status check_vectors(const Target& target, const toml::table& table, std::string_view file) {
-  const auto wrong = [&](const std::string& wanted) {
+  const auto wrong = [&](const std::string& expected) {
     const toml::node* given = table.get("vector_bytes");
     return invalid(fmt::format("{}:{}: 'vector_bytes' is {}, but must be {}", file,
                                given == nullptr ? 1 : given->source().begin.line, target.vector_bytes,
-                               wanted));
+                               expected));
   };
   if (!std::has_single_bit(static_cast<unsigned>(target.vector_bytes))) return wrong("a power of two");
   for (const auto& [feature, least, most] : feature_vectors) {

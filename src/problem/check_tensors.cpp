@@ -82,11 +82,11 @@ struct Moving {
 
  private:
   void insert(const Dimension& added) {
-    std::size_t place = count++;
-    for (; place > 0 && dimensions[place - 1].stride > added.stride; --place) {
-      dimensions[place] = dimensions[place - 1];
+    std::size_t index = count++;
+    for (; index > 0 && dimensions[index - 1].stride > added.stride; --index) {
+      dimensions[index] = dimensions[index - 1];
     }
-    dimensions[place] = added;
+    dimensions[index] = added;
   }
 };
 
@@ -117,7 +117,7 @@ Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
   }
   if (__builtin_mul_overflow(end, static_cast<std::int64_t>(bytes_of(spec.dtype)), &end))
     return Fault::too_far;
-  for (std::size_t i = 0; spec.packed && i < rank; ++i) {
+  for (std::size_t i = 0; spec.contiguous && i < rank; ++i) {
     if (tensor.shape[i] > 1 && tensor.strides[i] != spec.strides[i]) return Fault::gaps;
   }
   return fault;

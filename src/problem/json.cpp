@@ -48,8 +48,8 @@ std::string shown(const JsonEvent& value) {
   }
 }
 
-Status wrong_type(const JsonEvent& value, std::string_view wanted) {
-  return invalid("\"" + std::string(value.key) + "\": " + shown(value) + " is not " + std::string(wanted));
+Status wrong_type(const JsonEvent& value, std::string_view expected) {
+  return invalid("\"" + std::string(value.key) + "\": " + shown(value) + " is not " + std::string(expected));
 }
 
 Status read(const JsonEvent& json, bool& value) {

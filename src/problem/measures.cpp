@@ -94,7 +94,7 @@ bool has_alibi(Bias bias) {
   return bias == Bias::alibi || bias == Bias::alibi_batch;
 }
 
-double visible_pairs(const Problem& p) {
+double visible_scores(const Problem& p) {
   const Edges e(p);
   // Row i sees [begin, end) and, to the left of it, the sink tokens; all three are clamped linear functions
   // of i.
@@ -122,7 +122,7 @@ std::int64_t most_keys_of_row(const Problem& p) {
 
 double flops(const Problem& p) {
   if (p.pass == Pass::append) return 0;
-  const double forward = 2.0 * static_cast<double>(p.b) * static_cast<double>(p.hq) * visible_pairs(p) *
+  const double forward = 2.0 * static_cast<double>(p.b) * static_cast<double>(p.hq) * visible_scores(p) *
                          static_cast<double>(p.d + p.dv);
   return p.pass == Pass::bwd ? 2.5 * forward : forward;
 }

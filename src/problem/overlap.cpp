@@ -20,14 +20,14 @@ struct Steps {
 
   void add(std::uint64_t bytes, std::uint64_t times) {
     if (bytes == 0 || times == 0) return;
-    std::size_t place = count;
-    while (place > 0 && of[place - 1].bytes > bytes) --place;
-    if (place > 0 && of[place - 1].bytes == bytes) {
-      of[place - 1].times += times;
+    std::size_t index = count;
+    while (index > 0 && of[index - 1].bytes > bytes) --index;
+    if (index > 0 && of[index - 1].bytes == bytes) {
+      of[index - 1].times += times;
       return;
     }
-    std::copy_backward(of.begin() + place, of.begin() + count, of.begin() + count + 1);
-    of[place] = {bytes, times};
+    std::copy_backward(of.begin() + index, of.begin() + count, of.begin() + count + 1);
+    of[index] = {bytes, times};
     ++count;
   }
   void add(const regard_tensor& tensor) {

@@ -68,11 +68,11 @@ class Reader {
   }
 
   /// Parses `text` into the field; fields that the record does not have are unknown words.
-  Status set_text(Field wanted, std::string_view text, std::string_view word) {
+  Status set_text(Field requested, std::string_view text, std::string_view word) {
     Status status;
     bool found = false;
     for_each_field(record_, [&](Field field, auto& member) {
-      if (field != wanted) return;
+      if (field != requested) return;
       found = true;
       using Value = std::remove_reference_t<decltype(member)>;
       if constexpr (std::is_same_v<Value, bool>) {
@@ -88,7 +88,7 @@ class Reader {
         }
       }
     });
-    return found ? status : unknown(word, info(wanted).name);
+    return found ? status : unknown(word, info(requested).name);
   }
 
   /// `refusal`, or one that gives our name for another library's value.

@@ -223,7 +223,7 @@ inline bool writes_cache(const Problem& p) {
 /// visible pairs count (b hq visible_pairs). Sizes are 64-bit, the result is a double.
 double flops(const Problem&);
 /// Visible (query, key) pairs of one head of one sequence of the dense shape, by the positional mask alone.
-double visible_pairs(const Problem&);
+double visible_scores(const Problem&);
 /// The number of a sequence's keys that at least one of its rows sees.
 std::int64_t visible_keys(const Problem&);
 /// The most of them that one row sees.

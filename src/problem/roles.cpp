@@ -227,11 +227,11 @@ regard_use use_seed(const Problem& p) {
 
 /// A role's memory layout where the caller gives no strides, and what the caller can vary.
 enum class Kind : std::uint8_t {
-  rows,       ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
-  plain,      ///< row-major; any strides with a contiguous last dimension
-  broadcast,  ///< plain, and some dimensions can be 1
-  packed,     ///< row-major without gaps
-  list,       ///< packed, and can be shorter
+  rows,        ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
+  plain,       ///< row-major; any strides with a contiguous last dimension
+  broadcast,   ///< plain, and some dimensions can be 1
+  contiguous,  ///< row-major without gaps
+  list,        ///< packed, and can be shorter
 };
 
 struct Role {
@@ -255,31 +255,33 @@ constexpr Role roles[] = {
     {REGARD_GRAD_V, "grad_v", use_grad, in_dtype, like_v, Kind::rows},
     {REGARD_BIAS, "bias", use_bias, bias_dtype, bias_shape, Kind::broadcast},
     {REGARD_GRAD_BIAS, "grad_bias", use_grad_bias, bias_dtype, bias_shape, Kind::plain},
-    {REGARD_ALIBI, "alibi", use_alibi, always<REGARD_FP32>, alibi_shape, Kind::packed},
-    {REGARD_SINK, "sink", use_sink, always<REGARD_FP32>, per_head, Kind::packed},
-    {REGARD_GRAD_SINK, "grad_sink", use_grad_sink, always<REGARD_FP32>, per_head, Kind::packed},
-    {REGARD_OFFSETS_Q, "offsets_q", use_offsets_q, always<REGARD_INT32>, sequence_bounds, Kind::packed},
-    {REGARD_OFFSETS_K, "offsets_k", use_offsets_k, always<REGARD_INT32>, sequence_bounds, Kind::packed},
-    {REGARD_LENGTHS_Q, "lengths_q", use_lengths_q, always<REGARD_INT32>, per_sequence, Kind::packed},
-    {REGARD_LENGTHS_K, "lengths_k", use_lengths_k, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_ALIBI, "alibi", use_alibi, always<REGARD_FP32>, alibi_shape, Kind::contiguous},
+    {REGARD_SINK, "sink", use_sink, always<REGARD_FP32>, per_head, Kind::contiguous},
+    {REGARD_GRAD_SINK, "grad_sink", use_grad_sink, always<REGARD_FP32>, per_head, Kind::contiguous},
+    {REGARD_OFFSETS_Q, "offsets_q", use_offsets_q, always<REGARD_INT32>, sequence_bounds, Kind::contiguous},
+    {REGARD_OFFSETS_K, "offsets_k", use_offsets_k, always<REGARD_INT32>, sequence_bounds, Kind::contiguous},
+    {REGARD_LENGTHS_Q, "lengths_q", use_lengths_q, always<REGARD_INT32>, per_sequence, Kind::contiguous},
+    {REGARD_LENGTHS_K, "lengths_k", use_lengths_k, always<REGARD_INT32>, per_sequence, Kind::contiguous},
     {REGARD_RANGES, "ranges", use_ranges, always<REGARD_INT32>, ranges_shape, Kind::broadcast},
     {REGARD_BITS, "bits", use_bits, always<REGARD_UINT32>, bits_shape, Kind::broadcast},
     {REGARD_DROPOUT_MASK, "dropout_mask", use_dropout_mask, always<REGARD_UINT8>, dropout_mask_shape,
      Kind::plain},
-    {REGARD_DESCALE_Q, "descale_q", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
-    {REGARD_DESCALE_K, "descale_k", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
-    {REGARD_DESCALE_V, "descale_v", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
-    {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::packed},
+    {REGARD_DESCALE_Q, "descale_q", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
+    {REGARD_DESCALE_K, "descale_k", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
+    {REGARD_DESCALE_V, "descale_v", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
+    {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::contiguous},
     {REGARD_K_NEW, "k_new", use_new_keys, in_dtype, new_keys, Kind::rows},
     {REGARD_V_NEW, "v_new", use_new_keys, in_dtype, new_values, Kind::rows},
     {REGARD_ROPE_COS, "rope_cos", use_rope, in_dtype, rope_shape, Kind::plain},
     {REGARD_ROPE_SIN, "rope_sin", use_rope, in_dtype, rope_shape, Kind::plain},
-    {REGARD_CACHE_INDEX, "cache_index", use_cache_index, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_CACHE_INDEX, "cache_index", use_cache_index, always<REGARD_INT32>, per_sequence,
+     Kind::contiguous},
     {REGARD_PAGE_TABLE, "page_table", use_page_table, always<REGARD_INT32>, page_table_shape, Kind::plain},
-    {REGARD_PAGE_OFFSETS, "page_offsets", use_page_list, always<REGARD_INT32>, sequence_bounds, Kind::packed},
+    {REGARD_PAGE_OFFSETS, "page_offsets", use_page_list, always<REGARD_INT32>, sequence_bounds,
+     Kind::contiguous},
     {REGARD_PAGE_LIST, "page_list", use_page_list, always<REGARD_INT32>, page_list_shape, Kind::list},
     {REGARD_LAST_PAGE_LENGTHS, "last_page_lengths", use_page_list, always<REGARD_INT32>, per_sequence,
-     Kind::packed},
+     Kind::contiguous},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {
@@ -336,19 +338,19 @@ Result<regard_role> role_from_name(std::string_view name) {
   return invalid("unknown tensor " + in_quotes(name) + suggestion(name, names));
 }
 
-TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
+TensorSpec tensor_spec(const Problem& problem, regard_role requested) {
   TensorSpec spec;
-  spec.role = wanted;
-  spec.name = role_name(wanted);
+  spec.role = requested;
+  spec.name = role_name(requested);
   if (spec.name.empty()) return spec;
-  const Role& role = roles[static_cast<std::size_t>(wanted)];
+  const Role& role = roles[static_cast<std::size_t>(requested)];
   spec.use = role.use(problem);
   spec.dtype = role.dtype(problem);
   spec.shape = role.shape(problem);
   spec.strides = strides_in_order(spec.shape, memory_order(problem, role, spec.shape.size()));
   spec.broadcast = broadcast_dimensions(problem, role);
   spec.shorter = role.kind == Kind::list;
-  spec.packed = role.kind == Kind::packed || spec.shorter;
+  spec.contiguous = role.kind == Kind::contiguous || spec.shorter;
   return spec;
 }
 

@@ -56,8 +56,8 @@ struct TensorSpec {
   /// Dimensions in which the caller's tensor can have size 1 instead, which is then used for all (ranges,
   /// bits, bias).
   std::array<bool, 4> broadcast{};
-  bool packed = false;   ///< row-major without gaps (per-sequence numbers), not any strides
-  bool shorter = false;  ///< the first dimension can be smaller (a list of pages)
+  bool contiguous = false;  ///< row-major without gaps (per-sequence numbers), not any strides
+  bool shorter = false;     ///< the first dimension can be smaller (a list of pages)
 };
 
 /// Has no elements, and so possibly no memory.

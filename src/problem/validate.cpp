@@ -201,7 +201,7 @@ Status splits(const Problem& p) {
   return {};
 }
 
-Status packed_sequences(const Problem& p) {
+Status varlen_sequences(const Problem& p) {
   if (p.varlen) {
     if (p.layout != Layout::bshd) {
       return invalid(pair("layout", p.layout) +
@@ -229,8 +229,8 @@ Status thirty_two_bit_positions(const Problem& p) {
   const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
   for (const regard_role role : {REGARD_Q, REGARD_K}) {
     const Dimensions shape = tensor_spec(p, role).shape;
-    const bool packed = p.varlen && (role == REGARD_Q || p.paged == 0);
-    const std::int64_t rows = packed ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
+    const bool varlen = p.varlen && (role == REGARD_Q || p.paged == 0);
+    const std::int64_t rows = varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
     if (rows > INT32_MAX) {
       return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +
                      std::string(" rows are too many for ") + std::string(reason) +
@@ -370,7 +370,7 @@ constexpr Rule rules[] = {
     dropout,
     forward_only,
     splits,
-    packed_sequences,
+    varlen_sequences,
     paged_cache,
     rotary_embedding,
     new_tokens,

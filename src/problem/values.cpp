@@ -13,8 +13,8 @@
 namespace regard {
 namespace {
 
-Status not_a_number(std::string_view name, std::string_view text, std::string_view wanted) {
-  return invalid(std::string(name) + "=" + std::string(text) + " is not " + std::string(wanted));
+Status not_a_number(std::string_view name, std::string_view text, std::string_view expected) {
+  return invalid(std::string(name) + "=" + std::string(text) + " is not " + std::string(expected));
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ std::size_t ignore(const char*, std::size_t size, std::size_t count, void*) {
   return size * count;
 }
 
-std::size_t send(char* place, std::size_t size, std::size_t count, void* data) {
+std::size_t send(char* buffer, std::size_t size, std::size_t count, void* data) {
   Exchange& exchange = *static_cast<Exchange*>(data);
   const std::size_t bytes = std::min(size * count, exchange.unsent.size());
-  std::memcpy(place, exchange.unsent.data(), bytes);
+  std::memcpy(buffer, exchange.unsent.data(), bytes);
   exchange.unsent = exchange.unsent.subspan(bytes);
   return bytes;
 }
@@ -98,9 +98,9 @@ Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point d
 /// Whether there is more memory than libcurl takes for the headers of a response, which is 300 KB.
 bool has_memory() {
   constexpr std::size_t more = 1 << 20;
-  void* volatile place = std::malloc(more);  // volatile, as compilers remove unused allocations
-  std::free(place);
-  return place != nullptr;
+  void* volatile block = std::malloc(more);  // volatile, as compilers remove unused allocations
+  std::free(block);
+  return block != nullptr;
 }
 
 tl::unexpected<Error> failed(const CurlLibrary& library, void* easy, int code, const Exchange& exchange,
@@ -123,7 +123,7 @@ struct Answer {
   std::vector<std::byte> body;
 };
 
-struct Wanted {
+struct Request {
   bool put = false;
   std::span<const std::byte> body;
   std::uint64_t most_bytes = 0;
@@ -131,10 +131,10 @@ struct Wanted {
 };
 
 /// One request, without following redirects.
-Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wanted& wanted,
+Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Request& asked,
                    Clock::time_point deadline) {
   const NoSignals guard;
-  Exchange exchange{wanted.body, wanted.most_bytes};
+  Exchange exchange{asked.body, asked.most_bytes};
   // Turns off "Expect: 100-continue", which would cost a second with a server that does not support it.
   const Owner<&CurlLibrary::slist_free_all> headers(library.slist_append(nullptr, "Expect:"), {&library});
   const Owner<&CurlLibrary::easy_cleanup> easy(library.easy_init(), {&library});
@@ -161,14 +161,14 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
   option(curl::useragent, "regard");
   option(curl::httpheader, headers.get());
   option(curl::writedata, static_cast<void*>(&exchange));
-  option(curl::writefunction, wanted.put ? &ignore : &receive);
-  if (wanted.put) {
+  option(curl::writefunction, asked.put ? &ignore : &receive);
+  if (asked.put) {
     option(curl::upload, 1L);
     option(curl::readdata, static_cast<void*>(&exchange));
     option(curl::readfunction, &send);
-    option(curl::infilesize_large, static_cast<std::int64_t>(wanted.body.size()));
+    option(curl::infilesize_large, static_cast<std::int64_t>(asked.body.size()));
   } else {
-    option(curl::maxfilesize_large, static_cast<std::int64_t>(wanted.most_bytes));
+    option(curl::maxfilesize_large, static_cast<std::int64_t>(asked.most_bytes));
   }
   if (!set) return fail(ErrorKind::no_memory, "libcurl does not take an option");
   // Do not wait for a slow name server. Old versions do not know this option.
@@ -176,7 +176,7 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
 
   if (library.multi_add_handle(multi.get(), easy.get()) != curl::ok)
     return fail(ErrorKind::no_memory, "libcurl has no memory");
-  const Result<int> code = perform(library, multi.get(), deadline, wanted.limit);
+  const Result<int> code = perform(library, multi.get(), deadline, asked.limit);
   Answer answer;
   library.easy_getinfo(easy.get(), curl::response_code, &answer.status);
   const char* redirect = nullptr;
@@ -185,7 +185,7 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
   library.multi_remove_handle(multi.get(), easy.get());
   if (!code) return tl::unexpected(code.error());
   if (*code != curl::ok && *code != curl::http_returned_error)
-    return failed(library, easy.get(), *code, exchange, wanted.limit);
+    return failed(library, easy.get(), *code, exchange, asked.limit);
   answer.body = std::move(exchange.answer);
   return answer;
 }
@@ -195,10 +195,10 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
 std::string origin(std::string_view url) {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return "";
-  std::string place = lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
-  const std::string_view port = place.starts_with("https:") ? ":443" : ":80";
-  if (place.ends_with(port)) place.resize(place.size() - port.size());
-  return place;
+  std::string root = lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+  const std::string_view port = root.starts_with("https:") ? ":443" : ":80";
+  if (root.ends_with(port)) root.resize(root.size() - port.size());
+  return root;
 }
 
 /// Whether the server asks for the same request, with the same method, at another URL.
@@ -207,35 +207,35 @@ bool redirects(long status) {
 }
 
 /// The response at the end of the redirects.
-Result<Answer> request(const std::string& url, const Wanted& wanted) {
+Result<Answer> request(const std::string& url, const Request& asked) {
   const Result<const CurlLibrary*> library = curl_library();
   if (!library) return tl::unexpected(library.error());
-  const Clock::time_point deadline = Clock::now() + wanted.limit;
-  std::string place = url;
+  const Clock::time_point deadline = Clock::now() + asked.limit;
+  std::string current = url;
   for (int i = 0;; ++i) {
-    Result<Answer> answer = ask(**library, place, wanted, deadline);
+    Result<Answer> answer = ask(**library, current, asked, deadline);
     if (!answer || !redirects(answer->status)) return answer;
     if (i == most_redirects) return invalid(fmt::format("it redirects more than {} times", most_redirects));
     if (origin(answer->redirect) != origin(url)) {
       return invalid(fmt::format("it redirects to {}, and only redirects within {} are followed",
                                  in_quotes(without_secrets(answer->redirect)), origin(url)));
     }
-    place = std::move(answer->redirect);
+    current = std::move(answer->redirect);
   }
 }
 
 }  // namespace
 
 Status check_url(std::string_view url) {
-  const std::string place = origin(url);
+  const std::string root = origin(url);
   const auto wrong = [&](const char* why) { return invalid(in_quotes(without_secrets(url)) + " " + why); };
   if (url.find('@') != std::string_view::npos)
     return invalid(
         "names and passwords do not belong in the URL, which is shown in reports; put them into ~/.netrc "
         "(an @ of the path is written %40)");
-  if (!place.starts_with("http://") && !place.starts_with("https://"))
+  if (!root.starts_with("http://") && !root.starts_with("https://"))
     return wrong("is no URL of a server; use http://HOST/PATH or https://HOST/PATH");
-  if (place.ends_with("://")) return wrong("names no host; use http://HOST/PATH or https://HOST/PATH");
+  if (root.ends_with("://")) return wrong("names no host; use http://HOST/PATH or https://HOST/PATH");
   if (url.find_first_of("?#") != std::string_view::npos)
     return wrong(
         "has something after its path; keys are appended to it, so leave out what begins with ? or #");

@@ -16,9 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 /// Expects that the last call returned this status and a one-line sentence that names the mistake.
-void expect_refusal(regard_status status, regard_status wanted, const std::string& word,
+void expect_refusal(regard_status status, regard_status expected, const std::string& word,
                     const std::string& input) {
-  EXPECT_EQ(status, wanted) << input;
+  EXPECT_EQ(status, expected) << input;
   const std::string sentence = regard_status_message();
   EXPECT_THAT(sentence, HasSubstr(word)) << input;
   EXPECT_EQ(sentence.find_first_of("\n\r"), std::string::npos) << input << ": " << sentence;
@@ -253,7 +253,7 @@ TEST(BadWord, IsShownAndDoesNothing) {
 // ---- tensors -------------------------------------------------------------------------------------------
 
 constexpr const char* dense = "fwd bf16 b=2 hq=4 hk=2 sq=8 sk=16 d=16";
-constexpr const char* packed = "fwd fp32 varlen b=3 h=1 sq=8 sk=8 tq=20 tk=20 d=8";
+constexpr const char* varlen = "fwd fp32 varlen b=3 h=1 sq=8 sk=8 tq=20 tk=20 d=8";
 
 struct BadTensor {
   std::string name;
@@ -300,14 +300,14 @@ const BadTensor bad_tensors[] = {
     {"GivenForNothing", dense, [](Call& c) { c[REGARD_BIAS] = c[REGARD_Q]; }, "'bias'"},
     {"Misaligned", dense, [](Call& c) { c[REGARD_Q].data = static_cast<char*>(c[REGARD_Q].data) + 1; },
      "'q' does not start"},
-    {"OffsetsThatDecrease", packed, [](Call& c) { give_offsets(c, REGARD_OFFSETS_Q, 2, 3); },
+    {"OffsetsThatDecrease", varlen, [](Call& c) { give_offsets(c, REGARD_OFFSETS_Q, 2, 3); },
      "offsets_q[2] is 3"},
-    {"OffsetsThatStartLate", packed, [](Call& c) { give_offsets(c, REGARD_OFFSETS_K, 0, 1); },
+    {"OffsetsThatStartLate", varlen, [](Call& c) { give_offsets(c, REGARD_OFFSETS_K, 0, 1); },
      "offsets_k[0] is 1"},
-    {"OffsetsPastTheTokens", packed, [](Call& c) { give_offsets(c, REGARD_OFFSETS_K, 3, 21); },
+    {"OffsetsPastTheTokens", varlen, [](Call& c) { give_offsets(c, REGARD_OFFSETS_K, 3, 21); },
      "offsets_k[3] is 21"},
-    {"SequenceAboveTheLongest", packed, [](Call& c) { give_offsets(c, REGARD_OFFSETS_Q, 3, 19); }, "sq=8"},
-    {"OffsetsOfAnotherType", packed, [](Call& c) { c[REGARD_OFFSETS_Q].dtype = REGARD_UINT32; },
+    {"SequenceAboveTheLongest", varlen, [](Call& c) { give_offsets(c, REGARD_OFFSETS_Q, 3, 19); }, "sq=8"},
+    {"OffsetsOfAnotherType", varlen, [](Call& c) { c[REGARD_OFFSETS_Q].dtype = REGARD_UINT32; },
      "'offsets_q' is uint32"},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BadCall, ::testing::ValuesIn(bad_tensors),

@@ -60,7 +60,7 @@ dtype = "fp16"
   for (const Target* target : manifest->targets) targets.push_back(target->name);
   EXPECT_THAT(targets, ElementsAre("sm_90a", "cpu-avx512bf16"));
   EXPECT_THAT(manifest->outputs, ElementsAre(Output::archive, Output::bundle));
-  EXPECT_EQ(manifest->undeclared, Undeclared::portable);
+  EXPECT_EQ(manifest->undeclared, Undeclared::generic);
   ASSERT_EQ(manifest->variants.size(), 4u);
   EXPECT_EQ(manifest->variants[0].line, 7);
   EXPECT_EQ(manifest->variants[0].products[0].signatures.size(), 4u);
@@ -85,54 +85,54 @@ TEST(Manifest, IsABundleAndCompilesTheRestWhereItDoesNotSay) {
 }
 
 TEST(Manifest, AMistakeNamesFileLineAndWhatWouldWork) {
-  const std::string wanted = "[[variants]]\nd = 64\n";
+  const std::string variants = "[[variants]]\nd = 64\n";
   struct Case {
     std::string text, message;
   };
   const Case cases[] = {
       // the file
       {"", "te.toml:1: the table [build] is missing"},
-      {"build = 3\n" + wanted, "te.toml:1: 'build' must be a table, [build]"},
+      {"build = 3\n" + variants, "te.toml:1: 'build' must be a table, [build]"},
       {"[build\n", "te.toml:1:"},
-      {"[biuld]\n" + wanted, "te.toml:1: unknown key 'biuld'; did you mean 'build'?"},
+      {"[biuld]\n" + variants, "te.toml:1: unknown key 'biuld'; did you mean 'build'?"},
       {"variants = 3\n" + std::string(head), "te.toml:1: 'variants' must be a list of tables"},
       {std::string(head), "te.toml:1: it has neither [[variants]] nor [[binaries]]"},
       {std::string(head) + "[[exclude]]\nd = 64\n", "te.toml:1: it has neither [[variants]]"},
       // [build]
-      {"[build]\nnamespace = \"te\"\n" + wanted, "te.toml:1: the key 'targets' is missing"},
-      {"[build]\ntargets = []\n" + wanted, "te.toml:2: 'targets' is an empty list"},
-      {"[build]\ntargets = \"cpu-avx2\"\n" + wanted, "te.toml:2: 'targets' must be a list of strings"},
-      {"[build]\ntargets = [\"sm_90b\"]\n" + wanted,
+      {"[build]\nnamespace = \"te\"\n" + variants, "te.toml:1: the key 'targets' is missing"},
+      {"[build]\ntargets = []\n" + variants, "te.toml:2: 'targets' is an empty list"},
+      {"[build]\ntargets = \"cpu-avx2\"\n" + variants, "te.toml:2: 'targets' must be a list of strings"},
+      {"[build]\ntargets = [\"sm_90b\"]\n" + variants,
        "te.toml:2: unknown target 'sm_90b'; did you mean 'sm_90a'?"},
-      {"[build]\ntargets = [\"sm_90a\",\n\"sm_90a\"]\n" + wanted,
+      {"[build]\ntargets = [\"sm_90a\",\n\"sm_90a\"]\n" + variants,
        "te.toml:2: 'sm_90a' is twice in 'targets'"},
-      {"[build]\ntarget = [\"sm_90a\"]\n" + wanted,
+      {"[build]\ntarget = [\"sm_90a\"]\n" + variants,
        "te.toml:2: unknown key 'target'; did you mean 'targets'?"},
-      {std::string(head) + "output = []\n" + wanted, "te.toml:3: 'output' is an empty list"},
-      {std::string(head) + "output = [\"bundel\"]\n" + wanted,
+      {std::string(head) + "output = []\n" + variants, "te.toml:3: 'output' is an empty list"},
+      {std::string(head) + "output = [\"bundel\"]\n" + variants,
        "te.toml:3: 'bundel' is no value of 'output'; did you mean 'bundle'?"},
-      {std::string(head) + "output = [\"bundle\", \"bundle\"]\n" + wanted,
+      {std::string(head) + "output = [\"bundle\", \"bundle\"]\n" + variants,
        "te.toml:3: 'bundle' is twice in 'output'"},
-      {std::string(head) + "output = [\"shared\"]\n" + wanted,
+      {std::string(head) + "output = [\"shared\"]\n" + variants,
        "te.toml:1: the output 'shared' needs a 'namespace'"},
-      {std::string(head) + "output = [\"bundle\", \"static\"]\n" + wanted,
+      {std::string(head) + "output = [\"bundle\", \"static\"]\n" + variants,
        "te.toml:1: the output 'static' needs a 'namespace'"},
-      {std::string(head) + "output = [\"python\"]\n" + wanted,
+      {std::string(head) + "output = [\"python\"]\n" + variants,
        "te.toml:1: the output 'python' needs a 'namespace'"},
-      {std::string(head) + "undeclared = \"jti\"\n" + wanted,
+      {std::string(head) + "undeclared = \"jti\"\n" + variants,
        "te.toml:3: 'jti' is no undeclared; did you mean 'jit'?"},
-      {std::string(head) + "namespace = \"regard\"\n" + wanted,
+      {std::string(head) + "namespace = \"regard\"\n" + variants,
        "te.toml:3: the namespace 'regard' has 'regard' in it"},
-      {std::string(head) + "namespace = \"my_regard2\"\n" + wanted, "'my_regard2' has 'regard' in it"},
-      {std::string(head) + "namespace = \"\"\n" + wanted, "te.toml:3: '' is not a namespace"},
-      {std::string(head) + "namespace = \"2te\"\n" + wanted,
+      {std::string(head) + "namespace = \"my_regard2\"\n" + variants, "'my_regard2' has 'regard' in it"},
+      {std::string(head) + "namespace = \"\"\n" + variants, "te.toml:3: '' is not a namespace"},
+      {std::string(head) + "namespace = \"2te\"\n" + variants,
        "te.toml:3: '2te' is not a namespace; it is 1 to 64 lower-case letters"},
-      {std::string(head) + "namespace = \"Te\"\n" + wanted, "te.toml:3: 'Te' is not a namespace"},
-      {std::string(head) + "namespace = \"_te\"\n" + wanted, "te.toml:3: '_te' is not a namespace"},
-      {std::string(head) + "namespace = \"te_\"\n" + wanted, "te.toml:3: 'te_' is not a namespace"},
-      {std::string(head) + "namespace = \"te-2\"\n" + wanted, "te.toml:3: 'te-2' is not a namespace"},
-      {std::string(head) + "namespace = \"tä\"\n" + wanted, "te.toml:3: 'tä' is not a namespace"},
-      {std::string(head) + "namespace = \"" + std::string(65, 'a') + "\"\n" + wanted, "is not a namespace"},
+      {std::string(head) + "namespace = \"Te\"\n" + variants, "te.toml:3: 'Te' is not a namespace"},
+      {std::string(head) + "namespace = \"_te\"\n" + variants, "te.toml:3: '_te' is not a namespace"},
+      {std::string(head) + "namespace = \"te_\"\n" + variants, "te.toml:3: 'te_' is not a namespace"},
+      {std::string(head) + "namespace = \"te-2\"\n" + variants, "te.toml:3: 'te-2' is not a namespace"},
+      {std::string(head) + "namespace = \"tä\"\n" + variants, "te.toml:3: 'tä' is not a namespace"},
+      {std::string(head) + "namespace = \"" + std::string(65, 'a') + "\"\n" + variants, "is not a namespace"},
       // [[variants]]
       {std::string(head) + "[[variants]]\nmaks = \"causal\"\nd = 64\n",
        "te.toml:4: unknown key 'maks'; did you mean 'mask'?"},
@@ -163,11 +163,12 @@ TEST(Manifest, AMistakeNamesFileLineAndWhatWouldWork) {
       {std::string(head) + "[[variants]]\nrecord = \".\"\n",
        "te.toml:3: the record '.' cannot be read: it is not a file"},
       // [[exclude]]
-      {std::string(head) + wanted + "[[exclude]]\n",
+      {std::string(head) + variants + "[[exclude]]\n",
        "te.toml:5: it has no keys, and would leave everything out"},
-      {std::string(head) + wanted + "[[exclude]]\nd = []\n", "te.toml:6: 'd' is an empty list"},
-      {std::string(head) + wanted + "[[exclude]]\nprofile = \"flash\"\n", "te.toml:6: unknown key 'profile'"},
-      {std::string(head) + wanted + "[[exclude]]\ndtype = \"bf61\"\n", "te.toml:6: "},
+      {std::string(head) + variants + "[[exclude]]\nd = []\n", "te.toml:6: 'd' is an empty list"},
+      {std::string(head) + variants + "[[exclude]]\nprofile = \"flash\"\n",
+       "te.toml:6: unknown key 'profile'"},
+      {std::string(head) + variants + "[[exclude]]\ndtype = \"bf61\"\n", "te.toml:6: "},
       // [[binaries]]
       {std::string(head) + "[[binaries]]\nkey = \"cpu-avx2 cpu_decode | fwd d=8\"\n",
        "te.toml:3: the key 'file' is missing"},

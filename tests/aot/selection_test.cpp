@@ -64,7 +64,7 @@ TEST(Selection, OfAProfileIsWhatTheProfileNeeds) {
     const Result<const Profile*> profile = find_profile(name);
     ASSERT_TRUE(profile);
     for (const std::size_t i : {0, 1}) {
-      const auto needed = kernels_of(**profile, target(i == 0 ? "sm_90a" : "cpu-avx2"));
+      const auto needed = keys_of_profile(**profile, target(i == 0 ? "sm_90a" : "cpu-avx2"));
       ASSERT_TRUE(needed);
       EXPECT_EQ(selected.kernels(i), texts_of(*needed)) << name;
     }
@@ -350,7 +350,7 @@ TEST(Binaries, MayBeOfAnyKernelThatIsPlanned) {
   const Result<const Profile*> profile = find_profile("default");
   ASSERT_TRUE(profile);
   for (const std::string_view name : {"cpu-avx2", "cpu-amx", "sm_90a", "sm_80"}) {
-    const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target(name));
+    const Result<std::vector<KernelKey>> keys = keys_of_profile(**profile, target(name));
     ASSERT_TRUE(keys);
     for (const KernelKey& key : *keys) EXPECT_TRUE(is_needed_by_some_plan(key, target(name))) << print(key);
   }

@@ -17,8 +17,8 @@ class BundleAccess : public BundleTest {
     ASSERT_EQ(chmod(path_.c_str(), file), 0);
     ASSERT_EQ(chmod(folder().c_str(), of_folder), 0);
   }
-  std::string world_writable() const { return bundle::world_writable(open(path_)->place()); }
-  std::string to_another() const { return bundle::writable_by_another(open(path_)->place()); }
+  std::string world_writable() const { return bundle::world_writable(open(path_)->location()); }
+  std::string to_another() const { return bundle::writable_by_another(open(path_)->location()); }
 
   const std::string path_ = write_kernels("a", {1});
 };
@@ -38,7 +38,7 @@ TEST_F(BundleAccess, OfEveryoneIsReported) {
   set_modes(0644, 0777);
   EXPECT_EQ(world_writable(), "its folder is world-writable (mode 777)");
   std::filesystem::create_symlink(path_, in_folder("link"));
-  EXPECT_EQ(bundle::world_writable(open(in_folder("link"))->place()), world_writable());
+  EXPECT_EQ(bundle::world_writable(open(in_folder("link"))->location()), world_writable());
   set_modes(0644, 01777);
   EXPECT_EQ(world_writable(), "") << "as in /tmp, where no one can replace other users' files";
 }
@@ -65,7 +65,8 @@ TEST_F(BundleAccess, OfOneInMemoryIsTheProgramsResponsibility) {
   const std::string bytes = read_bytes(path_);
   const auto bundle = Bundle::in_memory(path_, std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(bundle);
-  EXPECT_EQ(bundle::world_writable((*bundle)->place()) + bundle::writable_by_another((*bundle)->place()), "");
+  EXPECT_EQ(
+      bundle::world_writable((*bundle)->location()) + bundle::writable_by_another((*bundle)->location()), "");
 }
 
 }  // namespace

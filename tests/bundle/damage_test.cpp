@@ -62,7 +62,7 @@ TEST_F(Damage, OfOneKernelLeavesTheOthers) {
   const std::string path = write_kernels("b", {1, 2, 3});
   std::string bytes = read_bytes(path);
   const BundleKernel second = open(path)->kernels()[1];
-  for (std::uint64_t i = 0; i < second.packed_bytes; ++i) bytes[second.offset + i] = 'x';
+  for (std::uint64_t i = 0; i < second.compressed_bytes; ++i) bytes[second.offset + i] = 'x';
   std::ofstream(path, std::ios::binary) << bytes;
   const auto bundle = open(path);
   EXPECT_TRUE(bundle->read(bundle->kernels()[0]));

@@ -187,7 +187,7 @@ TEST_F(BundleFiles, WhatAReaderWouldNotTakeIsNotWritten) {
   input.entry.manifest = "{}";
   EXPECT_THAT(refused(input), HasSubstr("of its kernel 'cpu-any kernel_1': its manifest is empty"));
   input = input_number(1);
-  input.entry.unfit = "it depends on the day";
+  input.entry.uncacheable = "it depends on the day";
   EXPECT_THAT(refused(input), HasSubstr("it depends on the day"));
   input = input_number(1);
   input.entry.payload.resize(largest_payload_bytes + 1);

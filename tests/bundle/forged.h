@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "bundle/bundle.h"
-#include "bundle/packed.h"
+#include "bundle/compressed.h"
 #include "bundle_fixture.h"
 
 namespace regard {
 
 struct ForgedKernel {
   Digest source, identity, checksum;
-  std::uint64_t offset, packed_bytes, bytes, name_bytes;
+  std::uint64_t offset, compressed_bytes, bytes, name_bytes;
   std::string name;
 };
 
@@ -22,7 +22,7 @@ struct Forged {
   std::uint32_t schema = 1, zero = 0;
   std::uint64_t index_offset = 0, index_bytes = 0;  ///< 0: the correct value
 
-  std::string packed;  ///< of all kernels
+  std::string compressed;  ///< of all kernels
   std::vector<ForgedKernel> kernels;
   std::uint64_t count = 0, about_bytes = 0;  ///< 0: the correct value
   std::string about = R"({"title":"acme","version":"1.2.3","undeclared":"jit"})";
@@ -33,19 +33,19 @@ struct Forged {
     Forged forged;
     for (const int number : numbers) {
       const BundleInput input = input_number(number);
-      const bundle::Packed packed = *bundle::pack(input.entry);
+      const bundle::Compressed compressed = *bundle::compress(input.entry);
       forged.add(input.name, input.source, input.identity,
-                 {reinterpret_cast<const char*>(packed.bytes.data()), packed.bytes.size()},
-                 packed.entry_bytes);
+                 {reinterpret_cast<const char*>(compressed.bytes.data()), compressed.bytes.size()},
+                 compressed.entry_bytes);
     }
     return forged;
   }
 
   void add(const std::string& name, const Digest& source, const Digest& identity, const std::string& bytes,
            std::uint64_t entry_bytes) {
-    kernels.push_back(
-        {source, identity, sha256(bytes), 64 + packed.size(), bytes.size(), entry_bytes, name.size(), name});
-    packed += bytes;
+    kernels.push_back({source, identity, sha256(bytes), 64 + compressed.size(), bytes.size(), entry_bytes,
+                       name.size(), name});
+    compressed += bytes;
   }
 
   std::string file() const {
@@ -53,10 +53,10 @@ struct Forged {
     std::string bytes = magic;
     put(bytes, schema);
     put(bytes, zero);
-    put(bytes, index_offset != 0 ? index_offset : 64 + packed.size());
+    put(bytes, index_offset != 0 ? index_offset : 64 + compressed.size());
     put(bytes, index_bytes != 0 ? index_bytes : written.size());
     put(bytes, sha256(written));
-    return bytes + packed + written + behind_index;
+    return bytes + compressed + written + behind_index;
   }
 
  private:
@@ -71,7 +71,8 @@ struct Forged {
     put(bytes, about_bytes != 0 ? about_bytes : std::uint64_t{about.size()});
     for (const ForgedKernel& kernel : kernels) {
       for (const Digest& digest : {kernel.source, kernel.identity, kernel.checksum}) put(bytes, digest);
-      for (const std::uint64_t field : {kernel.offset, kernel.packed_bytes, kernel.bytes, kernel.name_bytes})
+      for (const std::uint64_t field :
+           {kernel.offset, kernel.compressed_bytes, kernel.bytes, kernel.name_bytes})
         put(bytes, field);
       names += kernel.name;
     }

@@ -240,7 +240,7 @@ TEST_F(Flight, KillingAtRandomMomentsNeverLeavesAWrongEntry) {
   Cache cache = open();
   for (const CacheEntryInfo& info : cache.verify()) EXPECT_EQ(info.problem, "");
   for (const std::string& name : files()) set_age(folder_ + "/" + name, 1000);
-  EXPECT_EQ(cache.gc().litter, 0);
+  EXPECT_EQ(cache.gc().leftovers, 0);
   EXPECT_EQ(files().size(), 3u);
 }
 

@@ -31,7 +31,7 @@ TEST_F(Maintenance, ListAndStatReportWhatIsThere) {
   EXPECT_EQ(stat.entries, 2);
   EXPECT_EQ(stat.bytes, 2 * file_bytes);
   EXPECT_EQ(stat.bound_bytes, 123456);
-  EXPECT_EQ(stat.litter, 0);
+  EXPECT_EQ(stat.leftovers, 0);
 }
 
 TEST_F(Maintenance, BeforeTheFirstPublishThereIsNothing) {
@@ -66,11 +66,11 @@ TEST_F(Maintenance, GcRemovesBadEntriesAndLitterOfTheDead) {
   write(folder_ + "/" + entry + ".77.2.tmp", "is being written");
   write(folder_ + "/" + key_number(3).hex() + ".lock", "process 77");
   write(folder_ + "/notes.txt", "not ours");
-  EXPECT_EQ(cache.stat().litter, 3);
+  EXPECT_EQ(cache.stat().leftovers, 3);
   EXPECT_EQ(cache.list().size(), 2u);  // without litter
   const CacheStat left = cache.gc();
   EXPECT_EQ(left.entries, 1);
-  EXPECT_EQ(left.litter, 1);
+  EXPECT_EQ(left.leftovers, 1);
   EXPECT_THAT(files(), testing::UnorderedElementsAre(entry, entry + ".77.2.tmp", "notes.txt"));
   expect_cached(cache, 2);
 }
@@ -84,9 +84,9 @@ TEST_F(Maintenance, GcAndCleanRemoveFoldersAndLinksInPlaceOfLocks) {
     fs::create_directories(lock(1) + "/with/content");
     fs::create_symlink(root_, lock(2));
     EXPECT_EQ(mkfifo(lock(3).c_str(), 0600), 0);
-    EXPECT_EQ(cache.stat().litter, 3);
+    EXPECT_EQ(cache.stat().leftovers, 3);
     const CacheStat left = gc ? cache.gc() : cache.clean();
-    EXPECT_EQ(left.litter, 0);
+    EXPECT_EQ(left.leftovers, 0);
     EXPECT_EQ(left.entries, gc ? 1 : 0);
   }
   EXPECT_TRUE(fs::exists(root_));
@@ -137,8 +137,8 @@ TEST_F(Maintenance, GcLeavesALockThatIsHeld) {
   const auto got = cache.get(
       key_number(1),
       [&] {
-        EXPECT_EQ(open().gc().litter, 1);
-        EXPECT_EQ(open().clean().litter, 1);
+        EXPECT_EQ(open().gc().leftovers, 1);
+        EXPECT_EQ(open().clean().leftovers, 1);
         EXPECT_TRUE(fs::exists(lock));
         return entry_number(1);
       },

@@ -111,8 +111,8 @@ def test_what_is_said_of_a_record_names_no_manifest(refused, regard, tmp_path):
     seen.write_text("\ufeffcpu-avx2 | fwd bf16 s=64 d=64\n")
     assert refused(prebuild + "cpu-avx2").startswith(f"regard: {seen}:1: unknown target '\\ufeffcpu-avx2'")
     seen.write_text(f"cpu-generic | {BUILT_IN}\nsm_90a | fwd bf16 s=64 d=64\n")
-    told = regard(prebuild + "cpu-generic").err.splitlines()[0]
-    assert told == (f"regard: 1 problem of the record {seen} is left out, as sm_90a is none of the targets")
+    printed = regard(prebuild + "cpu-generic").err.splitlines()[0]
+    assert printed == (f"regard: 1 problem of the record {seen} is left out, as sm_90a is none of the targets")
     assert refused(prebuild + "sm_80") == "regard: none of the targets is one of this record\n"
 
 

@@ -184,11 +184,11 @@ def interrupted(tmp_path, settings, begun, *options):
         while not begun() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=5)
+        _, printed = process.communicate(timeout=5)
     finally:
         process.kill()
     assert process.returncode == -signal.SIGINT
-    return told
+    return printed
 
 
 def test_a_build_that_is_interrupted_says_how_far_it_is(tmp_path):
@@ -198,8 +198,8 @@ def test_a_build_that_is_interrupted_says_how_far_it_is(tmp_path):
     )
     compiler.chmod(0o755)
     (tmp_path / "te.toml").write_text(MANIFEST.format(name="te", output='["bundle"]', problem=PROBLEM))
-    told = interrupted(tmp_path, {"REGARD_CXX": str(compiler)}, mark.exists)
-    assert told == "regard: interrupted with 0 of 1 kernels built; the next build goes on from there\n"
+    printed = interrupted(tmp_path, {"REGARD_CXX": str(compiler)}, mark.exists)
+    assert printed == "regard: interrupted with 0 of 1 kernels built; the next build goes on from there\n"
     assert os.listdir(tmp_path / "te-build") == ["kernels"]
 
 
@@ -210,5 +210,5 @@ def test_a_manifest_of_very_many_kernels_is_interrupted(tmp_path):
     table = "[[variants]]\n" + "\n".join(keys) + "\n"
     (tmp_path / "te.toml").write_text(f"[build]\ntargets = {targets}\n" + 8 * table)
     begin = time.monotonic()
-    told = interrupted(tmp_path, {}, lambda: time.monotonic() > begin + 0.3, "--check")
-    assert told == "regard: interrupted while the kernels of the manifest were looked for\n"
+    printed = interrupted(tmp_path, {}, lambda: time.monotonic() > begin + 0.3, "--check")
+    assert printed == "regard: interrupted while the kernels of the manifest were looked for\n"

@@ -57,11 +57,11 @@ def files(tmp_path):
 
 
 def test_what_is_listed(regard, regard_json, files):
-    told = regard_json("bundle list one.bundle")
-    assert {name: told[name] for name in ABOUT} == ABOUT and told["signer"] is None
-    assert [kernel["name"] for kernel in told["kernels"]] == [A, B]
-    assert told["kernels"][0]["source"] == digest("1").hex()
-    assert told["kernels"][1]["bytes"] == 8 + len('{"kernel": "kernel b"}') + 1000
+    printed = regard_json("bundle list one.bundle")
+    assert {name: printed[name] for name in ABOUT} == ABOUT and printed["signer"] is None
+    assert [kernel["name"] for kernel in printed["kernels"]] == [A, B]
+    assert printed["kernels"][0]["source"] == digest("1").hex()
+    assert printed["kernels"][1]["bytes"] == 8 + len('{"kernel": "kernel b"}') + 1000
     shown = regard("bundle list one.bundle").out
     assert A in shown and "2 kernels for acme by Regard 0.9, undeclared = error\nnot signed\n" in shown
 
@@ -94,8 +94,10 @@ def test_keys_that_are_not_private(regard, refused, files):
     assert "'empty' cannot be used: it has no private key" in refused("bundle sign one.bundle --key=empty")
     for mode in (0o640, 0o620, 0o604, 0o602):
         (files / "mine").chmod(mode)
-        told = refused("bundle sign one.bundle --key=mine")
-        assert f"users other than its owner can read or write it (its mode is {mode:o}); `chmod 600` fixes that" in told
+        printed = refused("bundle sign one.bundle --key=mine")
+        assert (
+            f"users other than its owner can read or write it (its mode is {mode:o}); `chmod 600` fixes that" in printed
+        )
     (files / "mine").chmod(0o400)
     assert regard("bundle sign one.bundle --key=mine").code == 0
 
@@ -138,8 +140,8 @@ def test_the_signature_is_that_of_others(regard, files):
 def test_several_become_one(regard, regard_json, files):
     shown = regard("bundle merge -o all.bundle two.bundle one.bundle")
     assert (shown.code, shown.out) == (0, "all.bundle: 3 kernels\n"), shown.err
-    told = regard_json("bundle list all.bundle")
-    assert [kernel["name"] for kernel in told["kernels"]] == [A, B, C] and told["title"] == "acme"
+    printed = regard_json("bundle list all.bundle")
+    assert [kernel["name"] for kernel in printed["kernels"]] == [A, B, C] and printed["title"] == "acme"
     assert regard("bundle verify all.bundle").code == 0
     assert regard_json("bundle merge --out one.bundle one.bundle two.bundle")["kernels"] == 3
     assert (files / "one.bundle").read_bytes() == (files / "all.bundle").read_bytes()
@@ -147,12 +149,13 @@ def test_several_become_one(regard, regard_json, files):
 
 def test_what_does_not_fit_together(refused, files):
     (files / "two.bundle").write_bytes(bundle((A, "1", b"z")))
-    told = refused("bundle merge -o all.bundle one.bundle two.bundle")
-    assert "'one.bundle' and 'two.bundle' have kernel 'kernel a' of the same source with different bytes" in told
+    printed = refused("bundle merge -o all.bundle one.bundle two.bundle")
+    assert "'one.bundle' and 'two.bundle' have kernel 'kernel a' of the same source with different bytes" in printed
     (files / "two.bundle").write_bytes(bundle((C, "3", b""), about=ABOUT | {"undeclared": "jit"}))
-    told = refused("bundle merge -o all.bundle one.bundle two.bundle")
+    printed = refused("bundle merge -o all.bundle one.bundle two.bundle")
     assert (
-        "'one.bundle' was built with undeclared = 'error' and 'two.bundle' with 'jit'; build them the same way" in told
+        "'one.bundle' was built with undeclared = 'error' and 'two.bundle' with 'jit'; build them the same way"
+        in printed
     )
     assert not (files / "all.bundle").exists()
 

@@ -87,8 +87,8 @@ def test_a_call_takes_its_kernel_from_a_bundle(folder, build, regard, regard_jso
     counters = json.loads(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE=bundle).out)["counters"]
     assert (counters["bundled"], counters["compiled"], counters["cached"]) == (1, 0, 0)
     assert {row["tier"] for row in regard_json("list --tier=bundle", REGARD_BUNDLE_PATH=bundle)} == {"bundle"}
-    (told,) = regard_json("info", REGARD_BUNDLE_PATH=bundle)["bundles"]
-    assert (told["kernels"], told["path"], told["title"], told["undeclared"]) == (2, bundle, "te", "jit")
+    (printed,) = regard_json("info", REGARD_BUNDLE_PATH=bundle)["bundles"]
+    assert (printed["kernels"], printed["path"], printed["title"], printed["undeclared"]) == (2, bundle, "te", "jit")
 
 
 def test_a_bundle_has_more_than_one_call_took(build, regard_json):

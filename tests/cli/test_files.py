@@ -310,9 +310,9 @@ def test_one_tensor_under_two_names(refused, tmp_path):
 
 def test_a_tensor_of_a_type_that_is_not_read(refused, tmp_path):
     save_safetensors(tmp_path / "in.safetensors", q=("I16", [2], bytes(4)))
-    told = "in.safetensors: 'q': it has dtype 'I16', which Regard does not read"
-    assert told in refused("run", PROBLEM, "--in=in.safetensors")
-    assert told in refused("run", PROBLEM, "--q=in.safetensors")
+    printed = "in.safetensors: 'q': it has dtype 'I16', which Regard does not read"
+    assert printed in refused("run", PROBLEM, "--in=in.safetensors")
+    assert printed in refused("run", PROBLEM, "--q=in.safetensors")
 
 
 def test_of_a_file_larger_than_the_memory_what_is_needed_is_read(regard, tmp_path):

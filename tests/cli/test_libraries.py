@@ -150,8 +150,8 @@ def test_three_libraries_in_one_program(te, acme, tmp_path):
     assert te_second.startswith("refused: ") and acme_first.startswith("no_kernel: ")
     assert (plain_first, plain_second) == ("ok built-in", "ok built-in")  # the portable kernel, which those lack
     with_compiler = ALONE | {"REGARD_JIT": "on", "REGARD_CACHE": "on", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
-    told = run(tmp_path / "three", OF_TE, env=with_compiler).splitlines()
-    assert told == ["ok built-in", "ok compile", "ok cache"]  # what one of them has compiled serves the others
+    printed = run(tmp_path / "three", OF_TE, env=with_compiler).splitlines()
+    assert printed == ["ok built-in", "ok compile", "ok cache"]  # what one of them has compiled serves the others
 
 
 def test_the_portable_kernels_of_a_library_are_its_own(build, te, tmp_path):
@@ -162,10 +162,10 @@ def test_the_portable_kernels_of_a_library_are_its_own(build, te, tmp_path):
     assert len(generic) == 2 and {line for kernel in generic for line in kernel["lines"]} == {6}
     command = ["cc", SOURCES / "one.c", "-o", tmp_path / "one", f"-I{te}/include"]
     run(*command, f"-L{tmp_path}/te/lib", "-lte_regard", f"-Wl,-rpath,{tmp_path}/te/lib")
-    told = run(tmp_path / "one", OF_TE, OF_ACME, env=ALONE | {"REGARD_JIT": "on"}).splitlines()
-    assert told == ["ok built-in", "ok built-in"]
-    told = run(tmp_path / "one", OF_TE, env=ALONE | {"REGARD_BUILT_IN": "off"})
-    assert told.startswith("no_kernel: ") and "not built into the library" in told
+    printed = run(tmp_path / "one", OF_TE, OF_ACME, env=ALONE | {"REGARD_JIT": "on"}).splitlines()
+    assert printed == ["ok built-in", "ok built-in"]
+    printed = run(tmp_path / "one", OF_TE, env=ALONE | {"REGARD_BUILT_IN": "off"})
+    assert printed.startswith("no_kernel: ") and "not built into the library" in printed
 
 
 def test_loaded_side_by_side_and_again(te, acme):
@@ -182,8 +182,8 @@ for turn in range(2):
         _ctypes.dlclose(library._handle)
 """
     paths = [te / "lib/libte_regard.so", acme / "lib/libacme_regard.so", BUILD / "libregard.so"]
-    told = run(sys.executable, "-c", code, *paths, env=ALONE).splitlines()
-    assert told == ["te_regard 1", "acme_regard 1", "regard 0"] * 2
+    printed = run(sys.executable, "-c", code, *paths, env=ALONE).splitlines()
+    assert printed == ["te_regard 1", "acme_regard 1", "regard 0"] * 2
 
 
 def test_another_version_side_by_side(te, cache, tmp_path):
@@ -209,8 +209,8 @@ for prepare, d in ((of_te, 59), (of_acme, 40), (of_te, 40)):
     print(prepare(kernel.encode(), ctypes.byref(told)), b'"tier":"built-in"' in (told.value or b""))
 """
     paths = [te / "lib/libte_regard.so", tmp_path / "acme/lib/libacme_regard.so"]
-    told = run(sys.executable, "-c", code, *paths, env=ALONE).splitlines()
-    assert told == ["0.1.0", "9.8.7", "0 True", "0 True", "2 False"]
+    printed = run(sys.executable, "-c", code, *paths, env=ALONE).splitlines()
+    assert printed == ["0.1.0", "9.8.7", "0 True", "0 True", "2 False"]
 
 
 def test_the_same_bytes_on_another_path(folder, build, acme, tmp_path):

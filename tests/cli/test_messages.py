@@ -75,8 +75,10 @@ def test_a_long_word_is_shortened(regard_words):
     for name, words in WORDS.items():
         if "file" in name or name in ("lengths", "a folder", "problems"):  # a path is shown whole
             continue
-        told = sentence(regard_words(*(word.replace("%", "x" * 100000).replace("&", "x" * 100000) for word in words)))
-        assert len(told) < 2000 and "xx [...] xx" in told, name
+        printed = sentence(
+            regard_words(*(word.replace("%", "x" * 100000).replace("&", "x" * 100000) for word in words))
+        )
+        assert len(printed) < 2000 and "xx [...] xx" in printed, name
 
 
 SETTINGS = [
@@ -137,8 +139,8 @@ def test_paths_in_what_is_printed(regard_words, tmp_path):
         shown = regard_words(*verb, **folder)
         in_json = SHOWN.replace(r"\xf6", "\ufffd")  # which the command reads
         assert in_json in shown.out and not HARMFUL.search(shown.out)
-        told = json.loads(regard_words(*verb, "--json", **folder).out)  # as it is, but for the byte that is no UTF-8
-        assert json.dumps("x\n\x1b[31m\x07\u202e\ufffd")[1:-1] in json.dumps(told)
+        printed = json.loads(regard_words(*verb, "--json", **folder).out)  # as it is, but for the byte that is no UTF-8
+        assert json.dumps("x\n\x1b[31m\x07\u202e\ufffd")[1:-1] in json.dumps(printed)
 
 
 def test_names_and_types_in_files(regard_words, tmp_path):

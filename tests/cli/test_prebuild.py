@@ -124,7 +124,7 @@ MUTANTS = {
     ),
     "too many registers": (
         "sm_90a",
-        [(HOPPER, "__launch_bounds__(regard::key::warps * 32, 1)", "__launch_bounds__(32, 1)")],
+        [(HOPPER, "__launch_bounds__(regard::config::warps * 32, 1)", "__launch_bounds__(32, 1)")],
         3,
         r"can never run on sm_90a: 384 threads of \d+ registers need \d+, and there are 65536",
     ),
@@ -139,7 +139,7 @@ MUTANTS = {
     ),
     "spills": (
         "sm_80",
-        [(PORTABLE, "regard::key::occupancy > 0 ? regard::key::occupancy : 1", "8")],
+        [(PORTABLE, "regard::config::occupancy > 0 ? regard::config::occupancy : 1", "8")],
         1,
         r"spills \d+ bytes",
     ),

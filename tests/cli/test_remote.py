@@ -293,12 +293,12 @@ def test_bad_settings(refused, keys, tmp_path):
     trusting = {"REGARD_REMOTE_WRITE": "on", "REGARD_TRUSTED_KEYS": keys["own"][1]}
     assert "set REGARD_SIGNING_KEY" in sentence(REGARD_REMOTE="http://h", **trusting)
     writing = {"REGARD_REMOTE": "http://h", "REGARD_REMOTE_WRITE": "on", "REGARD_JIT": "on"}
-    told = sentence(**writing, REGARD_SIGNING_KEY=f"{tmp_path}/none")
-    assert f"REGARD_SIGNING_KEY: the key file '{tmp_path}/none' cannot be used: it cannot be opened" in told
+    printed = sentence(**writing, REGARD_SIGNING_KEY=f"{tmp_path}/none")
+    assert f"REGARD_SIGNING_KEY: the key file '{tmp_path}/none' cannot be used: it cannot be opened" in printed
     shutil.copy(keys["own"][0], tmp_path / "key")
     (tmp_path / "key").chmod(0o640)
-    told = sentence(**writing, REGARD_SIGNING_KEY=str(tmp_path / "key"))
-    assert "users other than its owner can read or write it (its mode is 640); `chmod 600` fixes that" in told
+    printed = sentence(**writing, REGARD_SIGNING_KEY=str(tmp_path / "key"))
+    assert "users other than its owner can read or write it (its mode is 640); `chmod 600` fixes that" in printed
     assert "cannot be listed" in refused("list", "--tier=remote")
 
 

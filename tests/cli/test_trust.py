@@ -175,8 +175,8 @@ def test_a_world_writable_bundle_is_refused(open_bundle, keys, stage, regard, re
         for named in (open_bundle, open_bundle.parent):
             tier, err = run(REGARD_BUNDLE_PATH=named)
             assert tier == "built-in" and f"is not used: {what} is world-writable (mode {mode:o})" in err
-        told = refused("run", PROBLEM, **NO_COMPILER, REGARD_BUNDLE=open_bundle)
-        assert f"{what} is world-writable" in told and "REGARD_TRUSTED_KEYS" in told
+        printed = refused("run", PROBLEM, **NO_COMPILER, REGARD_BUNDLE=open_bundle)
+        assert f"{what} is world-writable" in printed and "REGARD_TRUSTED_KEYS" in printed
         assert f"{what} is world-writable" in refused("cache import", open_bundle, code=3)
         assert regard("bundle list", open_bundle).code == regard("bundle verify", open_bundle).code == 0  # to look at
         path.chmod(before)
@@ -240,8 +240,8 @@ def test_a_program_with_more_rights_than_its_user_leaves_the_environment_alone()
         if "rights that its user lacks" not in done.stderr:
             pytest.skip("this file system has no setuid programs")
         assert done.returncode == 0, done
-        told = "this program has rights that its user lacks (setuid, setgid or capabilities), so the settings in"
-        assert done.stderr.startswith(f"regard: {told} its environment are ignored\n")
+        printed = "this program has rights that its user lacks (setuid, setgid or capabilities), so the settings in"
+        assert done.stderr.startswith(f"regard: {printed} its environment are ignored\n")
         assert written() == ["c++", "regard"]
         done = run(12345)  # without additional rights it reads the environment
         assert done.returncode == 0 and {"record", "was-run"} <= set(written()), done

@@ -209,16 +209,16 @@ TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
 }
 
 TEST(Nvrtc, IsSearchedInOrderAndTheSettingReplacesAllPlaces) {
-  const auto paths = [](const std::vector<NvrtcPlace>& places) {
+  const auto paths = [](const std::vector<NvrtcLocation>& locations) {
     std::vector<std::string> list;
-    for (const NvrtcPlace& place : places) list.push_back(place.path);
+    for (const NvrtcLocation& location : locations) list.push_back(location.path);
     return list;
   };
   const std::vector<std::string> packages = {"/site-packages"};
-  EXPECT_THAT(paths(nvrtc_places("", packages, "/cuda")),
+  EXPECT_THAT(paths(nvrtc_locations("", packages, "/cuda")),
               testing::ElementsAre("/site-packages/nvidia/cu13/lib", "/site-packages/nvidia/cuda_nvrtc/lib",
                                    "/cuda/lib64", "/cuda/lib", ""));
-  EXPECT_THAT(paths(nvrtc_places("/mine.so", packages, "/cuda")), testing::ElementsAre("/mine.so"));
+  EXPECT_THAT(paths(nvrtc_locations("/mine.so", packages, "/cuda")), testing::ElementsAre("/mine.so"));
 }
 
 /// A folder with files under NVRTC's name in subfolders: links to the real one, or files that are no library.
@@ -235,7 +235,7 @@ class NvrtcPlaces : public testing::Test {
   std::string search(const std::string& setting, bool home = true) const {
     const std::vector<std::string> packages = {folder_ / "site-packages"};
     const Result<NvrtcLibrary> found =
-        open_nvrtc(nvrtc_places(setting, packages, home ? (folder_ / "cuda").string() : ""));
+        open_nvrtc(nvrtc_locations(setting, packages, home ? (folder_ / "cuda").string() : ""));
     return found ? "" : found.error().message;
   }
   const TemporaryFolder own_;
@@ -289,8 +289,8 @@ TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {
   const TemporaryFolder folder;
   const std::string none = folder.path() + "/none";
   const std::string message = [&none] {
-    const Result<NvrtcLibrary> missing = open_nvrtc(
-        std::vector<NvrtcPlace>{{"the Python package nvidia-cuda-nvrtc", none}, {"CUDA_HOME", "/proc/sys"}});
+    const Result<NvrtcLibrary> missing = open_nvrtc(std::vector<NvrtcLocation>{
+        {"the Python package nvidia-cuda-nvrtc", none}, {"CUDA_HOME", "/proc/sys"}});
     return missing ? "" : missing.error().message;
   }();
   EXPECT_THAT(message,

@@ -26,7 +26,7 @@ inline std::vector<std::string> test_packages() {
 inline NvrtcLibrary test_nvrtc() {
   const char* setting = std::getenv("REGARD_NVRTC");
   Result<NvrtcLibrary> library =
-      open_nvrtc(nvrtc_places(setting != nullptr ? setting : "", test_packages(), ""));
+      open_nvrtc(nvrtc_locations(setting != nullptr ? setting : "", test_packages(), ""));
   if (!library) throw std::runtime_error(library.error().message);
   return *library;
 }

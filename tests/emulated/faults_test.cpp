@@ -21,8 +21,8 @@ struct Outcome {
 
 /// A kernel with this body and number of threads, in which each thread writes a number to `out`.
 Outcome outcome_of(const std::string& body, unsigned threads = 64) {
-  const NvrtcPlace place{"the emulator", EMULATED_NVRTC};
-  const Result<NvrtcLibrary> nvrtc = open_nvrtc({&place, 1});
+  const NvrtcLocation location{"the emulator", EMULATED_NVRTC};
+  const Result<NvrtcLibrary> nvrtc = open_nvrtc({&location, 1});
   if (!nvrtc) return {nvrtc.error().message, {}};
   const std::string source = "extern \"C\" __global__ void kernel(unsigned* out) {" + body + "}";
   NvrtcProgram program = nullptr;

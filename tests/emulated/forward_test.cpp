@@ -276,12 +276,12 @@ TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   for (const char* type :
        {"bf16 d=64", "bf16 d=128", "bf16 d=256", "fp8 out=bf16 d=64", "fp8 out=bf16 d=128"}) {
     const std::string words = std::string("fwd lse batch_invariant b=1 h=2 mask=window:700,-1 ") + type;
-    Case alone(words + " s=300"), packed(words + " s=1000 varlen tq=300 tk=300");
+    Case alone(words + " s=300"), varlen(words + " s=1000 varlen tq=300 tk=300");
     for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
-      for (std::int64_t i = 0; i < alone.count(role); ++i) packed.set(role, i, alone.get(role, i));
-    for (Case* c : {&alone, &packed}) ASSERT_EQ(run(*c, {emulated_target(), "sm90_forward"}), "") << words;
+      for (std::int64_t i = 0; i < alone.count(role); ++i) varlen.set(role, i, alone.get(role, i));
+    for (Case* c : {&alone, &varlen}) ASSERT_EQ(run(*c, {emulated_target(), "sm90_forward"}), "") << words;
     for (const regard_role role : {REGARD_O, REGARD_LSE})
-      EXPECT_TRUE(alone.bytes(role) == packed.bytes(role)) << words;
+      EXPECT_TRUE(alone.bytes(role) == varlen.bytes(role)) << words;
   }
 }
 

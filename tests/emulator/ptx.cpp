@@ -72,9 +72,9 @@ class Parser {
     Instruction instruction{};
     if (statement.starts_with('@')) {
       const std::size_t end = statement.find(' ');
-      instruction.wanted = statement[1] != '!';
+      instruction.predicate = statement[1] != '!';
       instruction.guard =
-          local(statement.substr(instruction.wanted ? 1 : 2, end - (instruction.wanted ? 1 : 2)));
+          local(statement.substr(instruction.predicate ? 1 : 2, end - (instruction.predicate ? 1 : 2)));
       statement = trimmed(statement.substr(end));
     }
     const std::size_t end = statement.find(' ');

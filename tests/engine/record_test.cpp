@@ -166,11 +166,11 @@ TEST(Record, ThatCannotBeWrittenIsOneWarning) {
     Recorder recorder;
     testing::internal::CaptureStderr();
     for (const int number : {1, 2, 2}) recorder.add(path, line(number));
-    const std::string told = testing::internal::GetCapturedStderr();
-    EXPECT_THAT(told, testing::StartsWith("regard: REGARD_RECORD='")) << path;
-    EXPECT_THAT(told,
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(printed, testing::StartsWith("regard: REGARD_RECORD='")) << path;
+    EXPECT_THAT(printed,
                 HasSubstr("problems are not recorded, as the file cannot be written: " + std::string(why)));
-    EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+    EXPECT_EQ(std::ranges::count(printed, '\n'), 1) << printed;
   }
 }
 

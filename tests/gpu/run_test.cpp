@@ -198,10 +198,11 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
       const int before = driver.encoded;
       EXPECT_EQ(call.run(), REGARD_OK) << message();
       EXPECT_LE(driver.encoded - before, i == 0 ? 3 : 1);  // Q and V stay encoded
-      const std::uint64_t wanted[] = {reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_Q].data),
-                                      reinterpret_cast<std::uint64_t>(k.data),
-                                      reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_V].data)};
-      for (int tensor = 0; tensor < 3; ++tensor) EXPECT_EQ(seen.maps[tensor].opaque[0], wanted[tensor]);
+      const std::uint64_t expected[] = {
+          reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_Q].data),
+          reinterpret_cast<std::uint64_t>(k.data),
+          reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_V].data)};
+      for (int tensor = 0; tensor < 3; ++tensor) EXPECT_EQ(seen.maps[tensor].opaque[0], expected[tensor]);
     }
   }
 }

@@ -173,8 +173,8 @@ class Interface:
     """A tensor that has __cuda_array_interface__ alone."""
 
     def __init__(self, tensor, stream=None):
-        told = dict(tensor.__cuda_array_interface__)
-        self.__cuda_array_interface__ = told | {"version": 3, "stream": stream} if stream else told
+        attributes = dict(tensor.__cuda_array_interface__)
+        self.__cuda_array_interface__ = attributes | {"version": 3, "stream": stream} if stream else attributes
 
 
 def test_the_cuda_array_interface_keeps_the_order_of_streams():

@@ -44,8 +44,8 @@ def both(call, *given, **options):
 
 
 def close(of_gpu, of_cpu):
-    for got, wanted in zip(of_gpu, of_cpu):
-        torch.testing.assert_close(got.float(), wanted.float(), rtol=2e-2, atol=2e-2)
+    for got, expected in zip(of_gpu, of_cpu):
+        torch.testing.assert_close(got.float(), expected.float(), rtol=2e-2, atol=2e-2)
 
 
 SHAPES = [(113, 203, 64), (128, 217, 59), (1, 147, 128), (203, 113, 96), (33, 40, 256)]
@@ -75,8 +75,8 @@ crowd = Crowd(of_cpu)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_dense(feature, shape):
-    wanted, _ = crowd.result(feature, shape)
-    close(results_of(on_gpu, feature, shape), wanted)
+    expected, _ = crowd.result(feature, shape)
+    close(results_of(on_gpu, feature, shape), expected)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -105,16 +105,16 @@ def drawn_like(out):
 
 
 def close_gradients(of_gpu, of_cpu):
-    for got, wanted in zip(of_gpu, of_cpu, strict=True):
-        assert (got - wanted).abs().max() <= 0.02 * wanted.abs().max()
+    for got, expected in zip(of_gpu, of_cpu, strict=True):
+        assert (got - expected).abs().max() <= 0.02 * expected.abs().max()
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_gradients_of_dense_calls(feature, shape, deterministic):
-    _, wanted = crowd.result(feature, shape)
-    close_gradients(dense_gradients_of(on_gpu, feature, shape, deterministic=deterministic), wanted)
+    _, expected = crowd.result(feature, shape)
+    close_gradients(dense_gradients_of(on_gpu, feature, shape, deterministic=deterministic), expected)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -146,8 +146,8 @@ def test_dropout_draws_from_the_gpus_generator_what_the_cpu_computes(kind):
         out, lse, s, state = flash_attn_interface._flash_attn_forward(*map(on_gpu, (q, k, v)), *scores, True)
         assert state.is_cuda and s.is_cuda
         options = {"dropout": 0.17, "keep_scale": 1 / 0.83, "seed": state.cpu(), "causal": True}
-        wanted, kept = regard.attention(q, k, v, dropout_mask=True, **options)
-        close([out.cpu()], [wanted])
+        expected, kept = regard.attention(q, k, v, dropout_mask=True, **options)
+        close([out.cpu()], [expected])
         kept_by_gpu = s.cpu() == 0 if kind == "ck" else ~torch.signbit(s.cpu())[..., :97, :130]
         visible = torch.ones(97, 130).tril(130 - 97).bool()
         assert torch.equal(kept_by_gpu & visible, kept.bool() & visible)

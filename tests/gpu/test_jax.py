@@ -156,8 +156,8 @@ def test_a_program_of_another_gpu(random, monkeypatch):
     expected = jax.jit(gradients)(*given)
     jax.clear_caches()
     monkeypatch.setattr(run, "plan_of", lambda _: types.SimpleNamespace(workspace_bytes=0))
-    for found, wanted in zip(jax.jit(gradients)(*given), expected, strict=True):
-        close(found, wanted, "bfloat16")
+    for found, correct in zip(jax.jit(gradients)(*given), expected, strict=True):
+        close(found, correct, "bfloat16")
     jax.clear_caches()
 
 

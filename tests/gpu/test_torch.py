@@ -67,9 +67,9 @@ def gradients(inputs, options, grad_o):
     return torch.autograd.grad(o[0] if isinstance(o, tuple) else o, (*given, *learned.values()), grad_o)
 
 
-def close_gradients(got, wanted):
+def close_gradients(got, expected):
     """Of sums of many products: over the largest number of each."""
-    for a, b in zip(got, wanted, strict=True):
+    for a, b in zip(got, expected, strict=True):
         assert (a.cpu().float() - b.cpu().float()).abs().max() <= 0.02 * b.float().abs().max()
 
 
@@ -94,8 +94,8 @@ crowd = Crowd(of_cpu)
 def test_results_are_those_of_the_cpu(feature, dtype, d):
     given, options, _ = problem_of(feature, dtype, d)
     got = attention(*map(on_gpu, given), **{name: on_gpu(x) for name, x in options.items()})
-    wanted, _ = crowd.result(feature, dtype, d)
-    close(got, wanted)
+    expected, _ = crowd.result(feature, dtype, d)
+    close(got, expected)
 
 
 @pytest.mark.parametrize("d", [40, 64, 128])
@@ -104,10 +104,10 @@ def test_results_are_those_of_the_cpu(feature, dtype, d):
 def test_gradients_are_those_of_the_cpu(feature, dtype, d):
     given, options, grad_o = problem_of(feature, dtype, d)
     given, of_gpu = [x.cuda() for x in given], {name: on_gpu(x) for name, x in options.items()}
-    _, wanted = crowd.result(feature, dtype, d)
-    close_gradients(gradients(given, of_gpu, grad_o.cuda()), wanted)
+    _, expected = crowd.result(feature, dtype, d)
+    close_gradients(gradients(given, of_gpu, grad_o.cuda()), expected)
     again = [gradients(given, {**of_gpu, "deterministic": True}, grad_o.cuda()) for _ in range(2)]
-    close_gradients(again[0], wanted)
+    close_gradients(again[0], expected)
     assert all(map(torch.equal, *again))
 
 
@@ -164,8 +164,8 @@ def test_replacing_has_the_gradients_of_what_it_replaces():
     assert refusal(q, k, v, None, 0.0) is None
     with regard.torch.replace_sdpa():
         torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True).sum().backward()
-    wanted = torch.autograd.grad(theirs(q, k, v, enable_gqa=True).sum(), (q, k, v))
-    close_gradients((q.grad, k.grad, v.grad), wanted)
+    expected = torch.autograd.grad(theirs(q, k, v, enable_gqa=True).sum(), (q, k, v))
+    close_gradients((q.grad, k.grad, v.grad), expected)
 
 
 def test_a_cuda_graph_replays_with_new_inputs_and_new_masks():

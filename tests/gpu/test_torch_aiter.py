@@ -23,9 +23,9 @@ def on_gpu(value):
 
 
 def compare(function, *arguments, **options):
-    wanted = function(*arguments, **options)
+    expected = function(*arguments, **options)
     got = function(*map(on_gpu, arguments), **{name: on_gpu(x) for name, x in options.items()})
-    for ours, right in zip(got, wanted):
+    for ours, right in zip(got, expected):
         torch.testing.assert_close(ours.cpu().float(), right.float(), rtol=2e-2, atol=2e-2)
 
 

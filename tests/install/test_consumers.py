@@ -57,8 +57,8 @@ def run(*command, **options):
 
 def built(manifest, output, **settings):
     """What `regard build` says of the outputs."""
-    told = run(BUILD / "regard", "build", manifest, "--output", output, "--json", env=os.environ | settings)
-    return json.loads(told)["outputs"]
+    printed = run(BUILD / "regard", "build", manifest, "--output", output, "--json", env=os.environ | settings)
+    return json.loads(printed)["outputs"]
 
 
 def build_with_cmake(source, output, *options):
@@ -122,8 +122,8 @@ def test_aiter_s_functions(tmp_path):
 
 @pytest.mark.parametrize("manifest", ["transformer_engine/te.toml", "aiter/aiter.toml"])
 def test_every_target_has_kernels(manifest):
-    told = json.loads(run(BUILD / "regard", "build", EXAMPLES / manifest, "--check", "--json"))
-    of_targets = [each for variants in told["variants"] for each in variants["targets"]]
+    printed = json.loads(run(BUILD / "regard", "build", EXAMPLES / manifest, "--check", "--json"))
+    of_targets = [each for variants in printed["variants"] for each in variants["targets"]]
     assert {each["target"] for each in of_targets} >= {"sm_90a"}
     assert all(each["kernels"] > 0 and "unserved" not in each for each in of_targets)
 
@@ -137,9 +137,9 @@ def test_an_engine_that_ships_a_bundle(tmp_path):
     run("cmake", "--install", tmp_path / "build", "--prefix", tmp_path / "shipped")
     for built_with in ("regard", "kernels", "build"):
         shutil.rmtree(tmp_path / built_with)
-    told = run(tmp_path / "shipped/engine", env={}).splitlines()
-    assert [line.partition(": ")[2] for line in told[:2]] == ["bundle, right"] * 2
-    assert told[2].startswith("not shipped: ") and "softcap = true would add it" in told[2]
+    printed = run(tmp_path / "shipped/engine", env={}).splitlines()
+    assert [line.partition(": ")[2] for line in printed[:2]] == ["bundle, right"] * 2
+    assert printed[2].startswith("not shipped: ") and "softcap = true would add it" in printed[2]
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -151,8 +151,8 @@ def test_a_wheel_that_is_used_offline(framework, tmp_path):
     run(*pip, "--target", tmp_path / "site", tmp_path / "wheel" / wheel["path"])
     path = os.pathsep.join([str(tmp_path / "site"), os.environ["PYTHONPATH"]])
     program = EXAMPLES / framework / "offline.py"
-    told = run(sys.executable, program, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}).splitlines()
-    assert "own attention" in told[0]
-    tiers = dict(re.findall(r"'(\w+)': (\d+)", told[1]))
+    printed = run(sys.executable, program, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}).splitlines()
+    assert "own attention" in printed[0]
+    tiers = dict(re.findall(r"'(\w+)': (\d+)", printed[1]))
     assert int(tiers["bundled"]) >= 2 and tiers["cached"] == tiers["compiled"] == "0"
-    assert told[2].startswith("not in the wheel: ") and "softcap = true would add it" in told[2]
+    assert printed[2].startswith("not in the wheel: ") and "softcap = true would add it" in printed[2]

@@ -25,11 +25,11 @@ inline unsigned long long __cvta_generic_to_shared(const void*) {
 inline float __shfl_xor_sync(unsigned, float x, int) {
   return x;
 }
-namespace key {
+namespace config {
 constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
-}  // namespace key
+}  // namespace config
 namespace target {
 constexpr long long wave = 32;
 }
@@ -54,17 +54,19 @@ struct Block {
   }
 
   int first_key() const { return part * static_cast<int>(arguments.split_keys); }
-  Window32 window() const { return window_of(Work{{part, first_key()}, sequence, 0, first_row}, arguments); }
+  Window32 window() const {
+    return window_of(Sm90ForwardWork{{part, first_key()}, sequence, 0, first_row}, arguments);
+  }
   /// The window of some of the block's rows, or of all.
   BlockWindow window_of_rows(int first, int count) const { return {first, count, window()}; }
   BlockWindow window_of_rows() const { return window_of_rows(first_row, rows_of_head); }
-  int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
+  int end_row() const { return std::min(first_row + static_cast<int>(config::block_q), sequence.sq); }
   bool sees(int row, int k) const {
     const Range32 keys = window().keys_of(row);
     return k < keys.end && (k >= keys.begin || k < window().sinks);
   }
   std::vector<int> order() const {
-    const Tiles tiles = tiles_of(window_of_rows(), window());
+    const KeyTiles tiles = tiles_of(window_of_rows(), window());
     std::vector<int> found;
     for (int tile = tiles.start(); tile >= 0; tile = tiles.next(tile)) found.push_back(tile);
     return found;

@@ -9,8 +9,8 @@
 #include "oracle/check.h"
 #include "oracle/number.h"
 #include "oracle/oracle.h"
-#include "support/alike.h"
 #include "support/case.h"
+#include "support/equal_numbers.h"
 
 namespace regard::test {
 namespace {
@@ -121,7 +121,7 @@ std::set<std::string> wrong_by_one(const std::string& text, const Numbers& numbe
 
 TEST(Compare, SeesOneKeyTooFewAmongNumbersThatAreAlike) {
   // If the weight of a key is 0 or lost in the rounding of scores, the error cannot be seen.
-  for (const Numbers& numbers : alike_numbers())
+  for (const Numbers& numbers : equal_numbers())
     for (const std::string dtype :
          {"fp32 h=1 sq=3 sk=2048", "bf16 h=1 sq=3 sk=2048", "fp16 h=1 sq=3 sk=2048"}) {
       const auto wrong =
@@ -134,7 +134,7 @@ TEST(Compare, SeesOneKeyTooFewAmongNumbersThatAreAlike) {
 }
 
 TEST(Compare, SeesOneQueryTooFewAmongNumbersThatAreAlike) {
-  for (const Numbers& numbers : alike_numbers())
+  for (const Numbers& numbers : equal_numbers())
     for (const std::string dtype :
          {"fp32 h=1 sq=1024 sk=20", "bf16 h=1 sq=64 sk=20", "fp16 h=1 sq=512 sk=20"}) {
       const auto wrong = wrong_by_one("bwd " + dtype + " d=32 sink", numbers, &Problem::sq,

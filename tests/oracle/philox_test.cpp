@@ -30,13 +30,13 @@ TEST(Philox, GivesTheKnownAnswers) {
   for (const Known& known : all) {
     u32 words[4];
     std::ranges::copy(known.counter, words);
-    philox::random_bytes(words, known.key, philox::Multiply{});
+    philox::random_bytes(words, known.key, philox::WideMultiply{});
     EXPECT_TRUE(std::ranges::equal(words, known.answer));
   }
 }
 
 philox::Random random_of(const DropoutHead& of) {
-  return {of.seed, of.offset, of.sequence, of.head, philox::Multiply{}};
+  return {of.seed, of.offset, of.sequence, of.head, philox::WideMultiply{}};
 }
 
 TEST(Dropout, BytesAreThoseOfTheDocumentation) {

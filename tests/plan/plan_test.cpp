@@ -264,7 +264,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
 TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   struct Case {
     std::string_view shape;
-    std::int64_t pairs;
+    std::int64_t batch_heads;
   };
   for (const Case& c : {Case{"hq=32 hk=8 s=4096", 32}, Case{"h=16 s=4096", 8}, Case{"h=4 s=64", 8},
                         Case{"hq=32 hk=8 s=65536", 4}, Case{"h=4 sq=64 sk=0", 8}}) {
@@ -272,7 +272,7 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
                                      target("sm_80"), {.family = "forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
     const auto schedule = result->stages[0].schedule.as<PortableForwardSchedule>();
-    EXPECT_EQ(schedule.side_by_side, c.pairs) << c.shape;
+    EXPECT_EQ(schedule.side_by_side, c.batch_heads) << c.shape;
   }
 }
 
@@ -566,9 +566,9 @@ TEST(Plan, SizesThatLeave64BitsAreRefused) {
 }
 
 TEST(Plan, GridsThatLeave64BitsAreRefused) {
-  const std::string_view packed = "varlen b=1000000000000 h=1 sq=2000000000 sk=64 tq=2000000000 tk=64 d=1";
+  const std::string_view varlen = "varlen b=1000000000000 h=1 sq=2000000000 sk=64 tq=2000000000 tk=64 d=1";
   for (const char* pass : {"fwd fp32 ", "bwd fp32 "}) {
-    const std::string text = pass + std::string(packed);
+    const std::string text = pass + std::string(varlen);
     EXPECT_THAT(planned(text, {.family = "generic"}), HasSubstr(too_many_blocks)) << text;
   }
 }

@@ -49,7 +49,7 @@ TEST(Profiles, NeedExactlyTheseKernels) {
     for (const auto& [name, count] : expected) {
       const Result<const Target*> target = find_target(name);
       ASSERT_TRUE(target);
-      const Result<std::vector<KernelKey>> kernels = kernels_of(one, **target);
+      const Result<std::vector<KernelKey>> kernels = keys_of_profile(one, **target);
       ASSERT_TRUE(kernels) << kernels.error().message;
       EXPECT_EQ(kernels->size(), count) << row.profile << " on " << name;
     }
@@ -61,7 +61,7 @@ std::vector<KernelKey> kernels_for(const std::string& variant, std::string_view 
   const Result<const Target*> found = find_target(target);
   const Result<Profile> one = parse_profile("doc = \"d\"\n[[variants]]\n" + variant, "profiles/mine.toml");
   if (!one) throw std::runtime_error(one.error().message);
-  return kernels_of(*one, **found).value();
+  return keys_of_profile(*one, **found).value();
 }
 std::vector<KernelKey> hopper_kernels(const std::string& variant) {
   return kernels_for(variant, "sm_90a");
@@ -79,22 +79,22 @@ TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeadsAndForSplitKeys) {
     return list;
   };
   using testing::UnorderedElementsAre;
-  const auto packed_and = [](auto... others) {
+  const auto pack_gqa_and = [](auto... others) {
     return UnorderedElementsAre(Heads(64, 2), Heads(64, 4), Heads(64, 8), Heads(64, 16), Heads(64, 32),
                                 Heads(64, 64), Heads(128, 2), Heads(128, 4), Heads(128, 8), Heads(128, 16),
                                 Heads(128, 32), Heads(128, 64), Heads(128, 128), others...);
   };
   const Heads plain(128, 0), large(192, 0);
-  EXPECT_THAT(heads_of("d = 256\n"), packed_and(plain, plain));  // one of the two in clusters
+  EXPECT_THAT(heads_of("d = 256\n"), pack_gqa_and(plain, plain));  // one of the two in clusters
   EXPECT_THAT(heads_of("d = 256\nvarlen = true\n"), UnorderedElementsAre(plain));
   EXPECT_THAT(heads_of("d = 256\nvarlen = true\n", true), UnorderedElementsAre(plain));
   // Large tiles neither pack nor split, and those in clusters do neither.
-  EXPECT_THAT(heads_of("d = 128\n"), packed_and(plain, plain, large, large));
-  EXPECT_THAT(heads_of("d = 128\n", true), packed_and(plain));
+  EXPECT_THAT(heads_of("d = 128\n"), pack_gqa_and(plain, plain, large, large));
+  EXPECT_THAT(heads_of("d = 128\n", true), pack_gqa_and(plain));
   EXPECT_THAT(heads_of("d = 128\nbatch_invariant = true\n", true), UnorderedElementsAre());
   // The order does not matter.
-  EXPECT_THAT(heads_of("d = 256\nlengths = [true, false]\n"), packed_and(plain, plain));
-  EXPECT_THAT(heads_of("d = 256\nlengths = true\nvarlen = [true, false]\n"), packed_and(plain));
+  EXPECT_THAT(heads_of("d = 256\nlengths = [true, false]\n"), pack_gqa_and(plain, plain));
+  EXPECT_THAT(heads_of("d = 256\nlengths = true\nvarlen = [true, false]\n"), pack_gqa_and(plain));
 }
 
 // Otherwise an inference engine that compiles nothing would lack a kernel for some shapes.

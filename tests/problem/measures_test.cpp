@@ -19,15 +19,15 @@ bool sees(const Problem& p, std::int64_t row, std::int64_t key) {
 
 void compare_with_counting(const std::string& text) {
   const Problem problem = *parse(text);
-  double pairs = 0;
+  double scores = 0;
   std::int64_t keys = 0;
   for (std::int64_t key = 0; key < problem.sk; ++key) {
     std::int64_t rows = 0;
     for (std::int64_t row = 0; row < problem.sq; ++row) rows += sees(problem, row, key);
-    pairs += static_cast<double>(rows);
+    scores += static_cast<double>(rows);
     keys += rows > 0;
   }
-  EXPECT_EQ(visible_pairs(problem), pairs) << text;
+  EXPECT_EQ(visible_scores(problem), scores) << text;
   EXPECT_EQ(visible_keys(problem), keys) << text;
 }
 
@@ -55,7 +55,7 @@ TEST(VisiblePairsAndKeys, AgreeWithCounting) {
 
 TEST(VisiblePairs, HugeProblemsTakeNoTime) {
   const Problem problem = *parse("fwd s=1000000000 d=64 mask=causal");
-  EXPECT_DOUBLE_EQ(visible_pairs(problem), 1e9 * (1e9 + 1) / 2);
+  EXPECT_DOUBLE_EQ(visible_scores(problem), 1e9 * (1e9 + 1) / 2);
 }
 
 TEST(Flops, CountMultiplyAddsAsTwo) {

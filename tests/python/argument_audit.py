@@ -46,11 +46,11 @@ class Audit:
         before = self.results()
         value = (self.changes | self.harmless)[argument]
         after = self.results(**{argument: value})
-        alike = len(before) == len(after) and all(map(_alike, before, after))
-        assert alike == (argument in self.harmless)
+        equal = len(before) == len(after) and all(map(_equal, before, after))
+        assert equal == (argument in self.harmless)
 
 
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-5)
 
 

@@ -119,8 +119,8 @@ def test_forward_and_backward_agree_with_the_reference(name, family, random):
     grads = regard.attention_backward(grad_o, q, k, v, o, lse, grad_bias=wants_bias, **options)
     grad_o = numpy.where(heads_first(inside[..., None]), grad_o, 0)
     *expected_grads, grad_scores, grad_sink = reference.gradients(*map(heads_first, (grad_o, q, k, v)), expected)
-    for actual, wanted in zip(grads, expected_grads):
-        close(heads_first(actual), wanted)
+    for actual, correct in zip(grads, expected_grads):
+        close(heads_first(actual), correct)
     if wants_bias:
         shape = options["bias"].shape
         over = tuple(axis for axis in (0, 1) if shape[axis] == 1)
@@ -167,8 +167,8 @@ def test_packed_sequences(random, given_maximum):
             continue
         close(o[rows].swapaxes(0, 1), expected_o[0])
         numpy.testing.assert_allclose(lse[:, rows], expected_lse[0], rtol=3e-5, atol=3e-5)
-        wanted = reference.gradients(heads_first(grad_o[rows][None]), *alone, seen)
-        for actual, expected in zip((grads[0][rows], grads[1][keys], grads[2][keys]), wanted):
+        correct = reference.gradients(heads_first(grad_o[rows][None]), *alone, seen)
+        for actual, expected in zip((grads[0][rows], grads[1][keys], grads[2][keys]), correct):
             if expected.size:
                 close(actual.swapaxes(0, 1), expected[0])
 

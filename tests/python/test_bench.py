@@ -127,9 +127,9 @@ def test_progress_says_which_cell_it_is_and_how_long_the_rest_takes(monkeypatch,
     clock = iter([0.0, 90.0, 180.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     assert list(progress.counted(["a", "b", "c"], str.upper)) == ["a", "b", "c"]
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == ["[1/3] A", "[2/3] B (about 3.0 min left)", "[3/3] C (about 1.5 min left)"]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == ["[1/3] A", "[2/3] B (about 3.0 min left)", "[3/3] C (about 1.5 min left)"]
 
 
 PROGRAMS = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "bench").glob("*/*.py")}

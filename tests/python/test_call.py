@@ -20,8 +20,8 @@ def test_a_request_is_read_from_shapes_and_types_alone():
     options = {"target": "cuda", "causal": True, "bias": Described(1, 4, 5, 7), "dropout": 0.5, "seed": 3}
     read = request.read("fwd", inputs, options, {"lse": True})
     problem = request.problem_of(read.text)
-    wanted = "fwd bf16 b=2 hq=4 hk=2 sq=5 sk=7 d=16 dv=8 mask=causal bias=1h dropout=0.5 lse"
-    assert problem == regard.Problem(wanted)
+    expected = "fwd bf16 b=2 hq=4 hk=2 sq=5 sk=7 d=16 dv=8 mask=causal bias=1h dropout=0.5 lse"
+    assert problem == regard.Problem(expected)
     assert {name: spec.shape for name, spec in read.outputs.items()} == {"o": (2, 5, 4, 8), "lse": (2, 4, 5)}
     assert read.tensors == {**inputs, "bias": options["bias"]} and read.run_options["seed"] == 3
     assert set(options) == {"target", "causal", "bias", "dropout", "seed"}  # is left unchanged

@@ -91,6 +91,6 @@ def test_what_is_kept_is_scaled_as_the_caller_says(target, family):
     family = "backward" if family == "forward" else family
     results = [o, *regard.attention_backward(grad_o, q, k, v, o, lse, family=family, **options)]
     across = [x.swapaxes(1, 2) for x in (grad_o, q, k, v)]
-    wanted = [reference.attention(*across[1:], expected)[0], *reference.gradients(*across, expected)[:3]]
-    for result, right in zip(results, wanted):
+    correct = [reference.attention(*across[1:], expected)[0], *reference.gradients(*across, expected)[:3]]
+    for result, right in zip(results, correct):
         numpy.testing.assert_allclose(result, right.swapaxes(1, 2), rtol=5e-3, atol=5e-3)

@@ -23,7 +23,7 @@ def of_other_libraries():
             yield module, name, arguments.removesuffix(")")
 
 
-def told(parameter):
+def describe(parameter):
     stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
     return f"{stars}{parameter.name}" + ("" if parameter.default is parameter.empty else f"={parameter.default}")
 
@@ -31,4 +31,4 @@ def told(parameter):
 @pytest.mark.parametrize(("module", "name", "arguments"), list(of_other_libraries()))
 def test_arguments_are_those_of_the_library(module, name, arguments):
     function = reduce(getattr, name.split("."), importlib.import_module(module))
-    assert ", ".join(map(told, inspect.signature(function).parameters.values())) == arguments
+    assert ", ".join(map(describe, inspect.signature(function).parameters.values())) == arguments

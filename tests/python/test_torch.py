@@ -69,8 +69,8 @@ def test_results_and_gradients_agree_with_sdpa(name):
     torch.testing.assert_close(o.double(), expected.detach(), rtol=2e-5, atol=2e-5)
     grads = regard.attention_backward(grad_o, q, k, v, o, lse, grad_bias=bias is not None, **options)
     assert len(grads) == len(leaves)
-    for actual, wanted in zip(grads, expected_grads):
-        torch.testing.assert_close(actual.double(), wanted, rtol=5e-5, atol=5e-5)
+    for actual, correct in zip(grads, expected_grads):
+        torch.testing.assert_close(actual.double(), correct, rtol=5e-5, atol=5e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -123,10 +123,10 @@ def test_half_precision_is_as_close_to_the_truth_as_pytorch(dtype, d):
     exact = [x.double().requires_grad_() for x in (q, k, v)]
     rounded = [x.clone().requires_grad_() for x in (q, k, v)]
     mask = bottom_right(130, 200)
-    wanted, theirs = (sdpa(*x, attn_mask=mask) for x in (exact, rounded))
-    wanted = [wanted, *torch.autograd.grad(wanted, exact, grad_o.double())]
+    expected, theirs = (sdpa(*x, attn_mask=mask) for x in (exact, rounded))
+    expected = [expected, *torch.autograd.grad(expected, exact, grad_o.double())]
     theirs = [theirs, *torch.autograd.grad(theirs, rounded, grad_o)]
-    for ours, peer, truth in zip((o, *grads), theirs, wanted):
+    for ours, peer, truth in zip((o, *grads), theirs, expected):
         error, peer_error = (x.double() - truth for x in (ours, peer))
         # A weight of 1 has no rounding; weights may be relative to another score than the highest.
         assert error.square().mean().sqrt() <= 1.15 * peer_error.square().mean().sqrt() + 1e-5

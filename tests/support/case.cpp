@@ -102,8 +102,8 @@ void Case::allocate(const TensorSpec& spec) {
     tensor.shape[i] = spec.broadcast[i] && options_.broadcast ? 1 : spec.shape[i];
     tensor.strides[i] = spec.strides[i];
   }
-  const bool padded = options_.padded_rows && !spec.packed && spec.role != REGARD_RANGES;
-  const bool far = options_.far && !spec.packed && spec.role != REGARD_RANGES;
+  const bool padded = options_.padded_rows && !spec.contiguous && spec.role != REGARD_RANGES;
+  const bool far = options_.far && !spec.contiguous && spec.role != REGARD_RANGES;
   if (far) {
     // All but the last dimension and the nearest one before it.
     const std::int64_t apart = (std::int64_t{5} << 30) / static_cast<std::int64_t>(bytes_of(spec.dtype));

@@ -46,8 +46,9 @@ void on_fault(int number, siginfo_t* info, void* context) {
 
 GuardedMemory::GuardedMemory(std::string name, std::int64_t bytes, Guarded edge)
     : name_(std::move(name)), bytes_(bytes) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), wanted = static_cast<std::size_t>(bytes);
-  const std::size_t usable = (wanted + page - 1) / page * page;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)),
+             requested = static_cast<std::size_t>(bytes);
+  const std::size_t usable = (requested + page - 1) / page * page;
   const std::size_t mapped = usable + 2 * forbidden_bytes;
   void* const start = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   auto* const first = static_cast<std::uint8_t*>(start) + forbidden_bytes;
@@ -57,7 +58,7 @@ GuardedMemory::GuardedMemory(std::string name, std::int64_t bytes, Guarded edge)
   }
   mapped_ = {static_cast<std::uint8_t*>(start), mapped};
   room_ = {first, usable};
-  data_ = edge == Guarded::at_end ? first + (usable - wanted) : first;
+  data_ = edge == Guarded::at_end ? first + (usable - requested) : first;
   all().push_back(this);
 }
 

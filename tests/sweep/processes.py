@@ -51,8 +51,8 @@ def begin(log: Path) -> None:
     """Redirects reports of slow kernels to the log."""
     import torch
 
-    with log.open("a") as told:
-        os.dup2(told.fileno(), sys.stderr.fileno())
+    with log.open("a") as stderr:
+        os.dup2(stderr.fileno(), sys.stderr.fileno())
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     signal.signal(signal.SIGALRM, too_long)

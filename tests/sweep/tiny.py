@@ -77,7 +77,7 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
     """The values of a configuration and of those inside it."""
     values = {name: value for name, value in values.items() if name not in NOT_SIZES}
     kept = keep_layers(values)
-    alike = values.get("num_key_value_heads") == values.get("num_attention_heads")
+    equal_heads = values.get("num_key_value_heads") == values.get("num_attention_heads")
     for name, value in values.items():
         if name == kept:
             continue
@@ -98,7 +98,7 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
         values["qk_head_dim"] = values["qk_nope_head_dim"] + values["qk_rope_head_dim"]
     if "num_key_value_heads" in values and values["num_key_value_heads"] is None:
         values["num_key_value_heads"] = HEADS
-    if alike and "num_attention_heads" in values:
+    if equal_heads and "num_attention_heads" in values:
         values["num_key_value_heads"] = values["num_attention_heads"]
     tokens(values)
     return {**values, **SPECIAL.get(values.get("model_type", ""), {})}

@@ -237,17 +237,17 @@ def test_a_clock_that_was_set_back(place, right):
     """Seen from after that, everything was written in the future."""
     assert place.run().tier == "compile"
     ahead = time.time() + 10 * 365 * 24 * 3600
-    used, litter = place.entry, place.cache / f"{place.entry.name}.1.1.tmp"
+    used, leftovers = place.entry, place.cache / f"{place.entry.name}.1.1.tmp"
     place.run("run", "fwd fp32 h=1 s=40 d=31 mask=causal")
     (unused,) = [path for path in place.entries if path != used]
-    litter.write_bytes(b"of a killed process")
-    for path in (used, unused, litter):
+    leftovers.write_bytes(b"of a killed process")
+    for path in (used, unused, leftovers):
         os.utime(path, (ahead, ahead))
     done = place.run()
     assert (done.bits, done.tier, done.warnings) == (right, "cache", [])
     assert abs(used.stat().st_mtime - time.time()) < 60  # a hit mends the date
     place.run("run", "fwd fp32 h=1 s=40 d=37 mask=causal", REGARD_CACHE_BYTES=str(2 * used.stat().st_size + 9999))
-    assert not litter.exists()
+    assert not leftovers.exists()
     assert used.exists() and not unused.exists()  # what was used since is newer
     done = place.run("run", REGARD_LOCK_SECONDS="1")
     assert (done.bits, done.tier) == (right, "cache")

@@ -29,7 +29,7 @@ def expect_gc_leaves_only_entries(place):
     left = place.verb("gc")
     assert left["litter"] == 0
     assert place.files() == [place.entry.name]
-    assert place.litter() == []
+    assert place.leftovers() == []
     assert [entry for entry in place.verb("verify") if "problem" in entry] == []
 
 
@@ -99,14 +99,14 @@ def test_killed_while_nvrtc_compiles(place, right):
 def test_the_next_compile_removes_what_a_killed_one_left(place, right):
     with killed_after(place.start("run", PAUSE="20")):
         place.wait_for_compile()
-        (in_use,) = place.litter()
+        (in_use,) = place.leftovers()
         os.utime(place.temporary / in_use, (1, 1))
         assert place.run("run", "fwd fp32 h=1 s=16 d=65").tier == "compile"
-        assert place.litter() == [in_use]  # however old, it is in use
-    assert place.litter() == [in_use]
+        assert place.leftovers() == [in_use]  # however old, it is in use
+    assert place.leftovers() == [in_use]
     os.utime(place.temporary / in_use, (1, 1))
     assert place.run().bits == right
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 def test_a_dead_holder_is_followed_at_once(place, right):

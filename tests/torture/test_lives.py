@@ -51,11 +51,11 @@ def test_a_failing_compile_is_answered_by_the_generic_kernel(place):
 
 
 def test_when_the_fallback_fails_too_what_failed_first_is_said_first(place):
-    wanted = place.run("run", FAILS="1", REGARD_STRICT="1").error
+    expected = place.run("run", FAILS="1", REGARD_STRICT="1").error
     error = place.run("run", FAILS="1", REGARD_BUILT_IN="off").error
     first, second = error.split("the fallback cannot answer either: ")
     compiled = r"compiling (\w+) failed"
-    assert re.findall(compiled, first) == re.findall(compiled, wanted) != re.findall(compiled, second)
+    assert re.findall(compiled, first) == re.findall(compiled, expected) != re.findall(compiled, second)
 
     error = place.run("run", REGARD_JIT="off", REGARD_BUILT_IN="off").error
     first, second = error.split("; the fallback cannot answer either: ")
@@ -81,7 +81,7 @@ def test_lines_for_a_closed_stderr_are_in_no_file_of_ours(place, right, closed):
         assert place.compiles == 1
         assert [entry for entry in place.verb("verify") if "problem" in entry] == []
         assert place.files() == [place.entry.name]
-        assert place.litter() == []
+        assert place.leftovers() == []
 
 
 def test_threads_that_race_compile_once(place, right):
@@ -130,7 +130,7 @@ def test_exit_during_a_compile_is_quick_and_harmless(place, right):
     assert (done.bits, done.tier) == (right, "compile")
     time.sleep(2.1)
     place.verb("gc")
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 @with_nvrtc
@@ -146,7 +146,7 @@ def test_exit_while_nvrtc_compiles_is_harmless(place, right):
             entry.unlink()
     done = place.run()
     assert (done.bits, done.tier) == (right, "compile")
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 @with_nvrtc
@@ -182,7 +182,7 @@ def test_what_a_program_does_with_its_signals_is_its_own_affair(place, right, ho
     done = place.run(how)
     assert (done.code, done.err) == (0, "")
     assert (done.bits, done.tier, place.compiles) == (right, "compile", 1)
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 def test_calls_in_handlers_and_destructors_at_the_end_of_a_program(place):

@@ -21,7 +21,7 @@ def test_32_processes_and_one_key_are_one_compile_and_32_right_results(place, ri
     assert sum(one.counters["cached"] for one in done) == 31
     assert all(one.warnings == [] for one in done)
     assert place.files() == [place.entry.name]
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 def most_at_once(log):
@@ -45,7 +45,7 @@ def test_32_processes_with_a_key_each_compile_two_at_a_time(place):
     assert [line["bits"] for line in again.lines] == [one.bits for one in done]
     assert len({one.bits for one in done}) == 32
     assert (again.counters["cached"], again.counters["compiled"]) == (32, 0)
-    assert place.litter() == []
+    assert place.leftovers() == []
 
 
 def test_places_among_the_compiles_lie_where_the_user_runs(place, right):

@@ -133,7 +133,7 @@ class Place:
         compilers = {*self.cache.glob("*.regard")} - {*self.entries}
         return sorted(path.name for path in self.cache.iterdir() if path not in compilers)
 
-    def litter(self):
+    def leftovers(self):
         return [path.name for path in self.temporary.iterdir()]
 
 

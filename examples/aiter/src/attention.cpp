@@ -37,7 +37,7 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
                       word("hk", heads_k) + word("sq", q.rows()) + word("sk", k.rows()) + word("d", dim_q) +
                       word("dv", dim_v) + word("scale", scale) +
                       calls::mask_words(mask_type, left, right, sink_tokens);
-  if (packed) words += " varlen" + word("tq", q.tokens()) + word("tk", k.tokens());
+  if (varlen) words += " varlen" + word("tq", q.tokens()) + word("tk", k.tokens());
   if (q.shorter() || k.shorter()) words += " lengths";
   if (softcap != 0) words += word("softcap", softcap);
   switch (static_cast<bias_enum>(bias_type)) {
@@ -45,7 +45,7 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
       break;
     case bias_enum::elementwise_bias:
       // Each sequence and head has its own, which may lie on the others': strides say so.
-      if (packed) {
+      if (varlen) {
         refuse(TE_REGARD_REFUSED,
                "group mode takes no elementwise bias here, of which AITER has a row for each token; "
                "give ALiBi, or dense sequences");
@@ -53,7 +53,7 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
       words += " bias=bh";
       break;
     case bias_enum::alibi:
-      calls::require_alibi(mask_type, !packed && q.rows() == k.rows() && !q.shorter() && !k.shorter());
+      calls::require_alibi(mask_type, !varlen && q.rows() == k.rows() && !q.shorter() && !k.shorter());
       words += stride_bias == 0 ? " bias=alibi" : " bias=alibi_b";
       break;
     default:

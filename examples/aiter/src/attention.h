@@ -19,7 +19,7 @@ struct Attention {
   int bias_type;
   const void* bias;
   std::int64_t stride_bias, nhead_stride_bias, batch_stride_bias;
-  bool packed;
+  bool varlen;
   Sequences q, k;
 
   /// "fwd bf16 b=2 ..." with these words at its end.

@@ -14,7 +14,7 @@ constexpr int most_splits = 128;
 
 struct Traits {
   const std::string& data_type;
-  bool packed;
+  bool varlen;
   mask_enum mask_type;
   bias_enum bias_type;
   bool has_lse, has_sink;
@@ -28,8 +28,7 @@ void require_supported(const mha_fwd_splitkv_args& a, const Traits& traits) {
         "rows and leave both null");
   }
   if (a.scale_p != 1 || a.scale_o != 1)
-    refuse(TE_REGARD_REFUSED,
-           "scale_p and scale_o are for static 8-bit scales, which are not taken; give 1");
+    refuse(TE_REGARD_REFUSED, "scale_p and scale_o are for static 8-bit scales, which are not taken; give 1");
   if (a.num_splits < 1 || a.num_splits > most_splits) {
     refuse(TE_REGARD_INVALID, "num_splits=" + std::to_string(a.num_splits) + " is not a number from 1 to " +
                                   std::to_string(most_splits));
@@ -60,11 +59,11 @@ Work forward(const mha_fwd_splitkv_args& a, const Traits& traits, void* stream) 
                             a.stride_bias,
                             a.nhead_stride_bias,
                             a.batch_stride_bias,
-                            traits.packed,
+                            traits.varlen,
                             Sequences({'q', a.seqstart_q_ptr, nullptr, nullptr, a.seqlen_q, a.max_seqlen_q},
-                                      traits.packed, a.batch, stream),
+                                      traits.varlen, a.batch, stream),
                             Sequences({'k', a.seqstart_k_ptr, a.seqlen_k_ptr, nullptr, a.seqlen_k},
-                                      traits.packed, a.batch, stream)};
+                                      traits.varlen, a.batch, stream)};
   const std::string words = calls::word("splits", std::int64_t{a.num_splits}) + (a.sink_ptr ? " sink" : "") +
                             (traits.has_lse ? " lse" : "");
   Call call(attention.text("fwd", words), stream);
@@ -74,8 +73,8 @@ Work forward(const mha_fwd_splitkv_args& a, const Traits& traits, void* stream) 
   attention.q.set_tokens(call, TE_REGARD_O, a.o_ptr, a.stride_o, a.nhead_stride_o, a.batch_stride_o);
   attention.set_sequences(call);
   attention.set_bias(call, stream);
-  if (traits.has_lse && traits.packed) call.set(TE_REGARD_LSE, a.lse_ptr, {a.nhead_stride_lse});
-  if (traits.has_lse && !traits.packed)
+  if (traits.has_lse && traits.varlen) call.set(TE_REGARD_LSE, a.lse_ptr, {a.nhead_stride_lse});
+  if (traits.has_lse && !traits.varlen)
     call.set(TE_REGARD_LSE, a.lse_ptr, {a.batch_stride_lse, a.nhead_stride_lse});
   if (a.sink_ptr != nullptr) call.set(TE_REGARD_SINK, a.sink_ptr);
   return {{call}};

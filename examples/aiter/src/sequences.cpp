@@ -16,22 +16,22 @@ std::string named(const char* field, char letter) {
 
 }  // namespace
 
-Sequences::Sequences(const Lengths& lengths, bool packed, std::int64_t batch, void* stream)
+Sequences::Sequences(const Lengths& lengths, bool varlen, std::int64_t batch, void* stream)
     : queries_(lengths.letter == 'q'),
-      packed_(packed),
+      varlen_(varlen),
       seqstart_(lengths.seqstart),
       rows_(lengths.dense_rows) {
   const std::string seqstart = named("seqstart", lengths.letter), seqlen = named("seqlen", lengths.letter);
   if (batch < 0) refuse(TE_REGARD_INVALID, "batch is negative");
-  if (packed && seqstart_ == nullptr)
+  if (varlen && seqstart_ == nullptr)
     refuse(TE_REGARD_INVALID, "group mode needs " + seqstart + ", int32 [batch + 1]");
-  if (!packed && seqstart_ != nullptr)
+  if (!varlen && seqstart_ != nullptr)
     refuse(TE_REGARD_INVALID, seqstart + " is for group mode; set is_group_mode, or leave it null");
   if (lengths.seqlen != nullptr && lengths.cu_seqlen != nullptr) {
     refuse(TE_REGARD_INVALID, seqlen + " and " + named("cu_seqlen", lengths.letter) +
                                   " say the same in two ways; give one of them");
   }
-  if (packed) {
+  if (varlen) {
     const std::vector<std::int32_t> starts =
         calls::host_copy(seqstart_, static_cast<std::uint64_t>(batch) + 1, stream);
     for (std::size_t i = 1; i < starts.size(); ++i) rooms_.push_back(starts[i] - starts[i - 1]);
@@ -55,7 +55,7 @@ Sequences::Sequences(const Lengths& lengths, bool packed, std::int64_t batch, vo
 
 void Sequences::count(const Lengths& lengths, std::int64_t batch, void* stream) {
   const auto b = static_cast<std::uint64_t>(batch);
-  if (lengths.seqlen != nullptr && !packed_) {
+  if (lengths.seqlen != nullptr && !varlen_) {
     counts_in_place_ = lengths.seqlen;  // a cache's: read where it lies, so that nothing waits
   } else if (lengths.seqlen != nullptr) {
     counts_ = calls::host_copy(lengths.seqlen, b, stream);
@@ -72,7 +72,7 @@ void Sequences::count(const Lengths& lengths, std::int64_t batch, void* stream) 
 }
 
 void Sequences::set(calls::Call& call) const {
-  if (packed_) call.set(queries_ ? TE_REGARD_OFFSETS_Q : TE_REGARD_OFFSETS_K, seqstart_);
+  if (varlen_) call.set(queries_ ? TE_REGARD_OFFSETS_Q : TE_REGARD_OFFSETS_K, seqstart_);
   const te_regard_role lengths = queries_ ? TE_REGARD_LENGTHS_Q : TE_REGARD_LENGTHS_K;
   if (!counts_.empty()) call.set_own(lengths, counts_);
   if (counts_in_place_ != nullptr) call.set(lengths, counts_in_place_);
@@ -80,7 +80,7 @@ void Sequences::set(calls::Call& call) const {
 
 void Sequences::set_tokens(calls::Call& call, te_regard_role role, const void* data, std::int64_t row,
                            std::int64_t head, std::int64_t batch) const {
-  if (packed_) {
+  if (varlen_) {
     call.set(role, data, {row, head});
   } else {
     call.set(role, data, {batch, row, head});

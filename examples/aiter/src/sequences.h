@@ -22,7 +22,7 @@ struct Lengths {
 
 class Sequences {
  public:
-  Sequences(const Lengths& lengths, bool packed, std::int64_t batch, void* stream);
+  Sequences(const Lengths& lengths, bool varlen, std::int64_t batch, void* stream);
 
   std::int64_t rows() const { return rows_; }      // of the longest in memory
   std::int64_t tokens() const { return tokens_; }  // of all of them, packed
@@ -38,7 +38,7 @@ class Sequences {
  private:
   void count(const Lengths& lengths, std::int64_t batch, void* stream);
 
-  bool queries_, packed_;
+  bool queries_, varlen_;
   const void* seqstart_;
   const void* counts_in_place_ = nullptr;
   std::int64_t rows_ = 0, tokens_ = 0;

@@ -41,7 +41,7 @@ const Case one_key_head{"window from the top left, dropout, MQA",
                         0,
                         0.2f,
                         false};
-const Case packed{"packed, causal, ALiBi of each sequence, GQA",
+const Case varlen{"packed, causal, ALiBi of each sequence, GQA",
                   2,
                   true,
                   mask_enum::mask_bottom_right,

@@ -81,7 +81,7 @@ bool compare_forward(Setup& s) {
       const reference::Result result = attention(s, i, head);
       o.add(s.o.rows(i, head, s.lengths_q[i]), result.o);
       for (int64_t row = 0; row < s.lengths_q[i]; ++row) {
-        const int64_t first = s.c.packed ? i * room_q : i * s.lse_batch;
+        const int64_t first = s.c.varlen ? i * room_q : i * s.lse_batch;
         lse.add({s.lse.host[static_cast<std::size_t>(first + head * s.lse_nhead + row)]}, {result.lse[row]});
       }
     }

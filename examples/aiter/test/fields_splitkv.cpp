@@ -7,7 +7,7 @@ using Args = aiter::mha_fwd_splitkv_args;
 
 const Case dense = [] {
   Case c = split;
-  c.packed = false;
+  c.varlen = false;
   return c;
 }();
 

@@ -36,11 +36,11 @@ void append(std::vector<std::uint8_t>& bytes, Memory<Number>& memory) {
 
 }  // namespace
 
-Tensor::Tensor(bool packed, int64_t room, int64_t heads)
+Tensor::Tensor(bool varlen, int64_t room, int64_t heads)
     : nhead_stride(dim),
       stride(2 * heads * dim),
-      batch_stride(packed ? 0 : 2 * room * stride),
-      start(packed ? room * stride : batch_stride),
+      batch_stride(varlen ? 0 : 2 * room * stride),
+      start(varlen ? room * stride : batch_stride),
       memory(2 * batch * 2 * room * stride) {}
 
 void Tensor::fill(unsigned of) {
@@ -63,17 +63,17 @@ std::vector<double> Tensor::rows(int64_t sequence, int64_t head, int64_t count) 
 
 Setup::Setup(const Case& of)
     : c(of),
-      q(c.packed, room_q, heads_q),
-      k(c.packed, room_k, c.heads_k),
-      v(c.packed, room_k, c.heads_k),
-      o(c.packed, room_q, heads_q),
-      grad_o(c.packed, room_q, heads_q),
-      grad_q(c.packed, room_q, heads_q),
-      grad_k(c.packed, room_k, heads_q),
-      grad_v(c.packed, room_k, heads_q),
-      spare(c.packed, room_k, heads_q),
+      q(c.varlen, room_q, heads_q),
+      k(c.varlen, room_k, c.heads_k),
+      v(c.varlen, room_k, c.heads_k),
+      o(c.varlen, room_q, heads_q),
+      grad_o(c.varlen, room_q, heads_q),
+      grad_q(c.varlen, room_q, heads_q),
+      grad_k(c.varlen, room_k, heads_q),
+      grad_v(c.varlen, room_k, heads_q),
+      spare(c.varlen, room_k, heads_q),
       lse_nhead(batch * room_q + 3),
-      lse_batch(c.packed ? 0 : heads_q * lse_nhead + 5),
+      lse_batch(c.varlen ? 0 : heads_q * lse_nhead + 5),
       bias_row(room_k + 8),
       bias_nhead(c.shared_bias ? 0 : room_q * (bias_row + 8)),
       bias_batch(c.shared_bias ? 0 : heads_q * (bias_nhead + 8)),
@@ -130,7 +130,7 @@ std::vector<std::uint8_t> Setup::backward_outputs() {
 }
 
 float Setup::split() {
-  return aiter::mha_fwd_splitkv(splitkv, {}, traits.data_type, traits.packed, traits.mask, traits.bias,
+  return aiter::mha_fwd_splitkv(splitkv, {}, traits.data_type, traits.varlen, traits.mask, traits.bias,
                                 traits.has_lse, traits.has_sink);
 }
 
@@ -140,7 +140,7 @@ static void set_common(Args& a, Setup& s) {
   const auto n = [](int64_t value) { return static_cast<std::int32_t>(value); };
   const Case& c = s.c;
   a.batch = n(batch), a.nhead_q = n(heads_q), a.nhead_k = n(c.heads_k), a.hdim_q = a.hdim_v = n(dim);
-  a.seqlen_q = n(c.packed ? batch * room_q : room_q), a.seqlen_k = n(c.packed ? batch * room_k : room_k);
+  a.seqlen_q = n(c.varlen ? batch * room_q : room_q), a.seqlen_k = n(c.varlen ? batch * room_k : room_k);
   a.max_seqlen_q = n(room_q);
   a.q_ptr = s.q.memory.data(), a.k_ptr = s.k.memory.data(), a.v_ptr = s.v.memory.data();
   a.stride_q = n(s.q.stride), a.nhead_stride_q = n(s.q.nhead_stride), a.batch_stride_q = n(s.q.batch_stride);
@@ -155,14 +155,14 @@ static void set_common(Args& a, Setup& s) {
   } else if (c.bias == bias_enum::alibi) {
     a.bias_ptr = s.slopes.data(), a.stride_bias = n(heads_q);
   }
-  if (c.packed) a.seqstart_q_ptr = s.starts_q.data(), a.seqstart_k_ptr = s.starts_k.data();
+  if (c.varlen) a.seqstart_q_ptr = s.starts_q.data(), a.seqstart_k_ptr = s.starts_k.data();
   a.window_size_left = c.left, a.window_size_right = c.right, a.mask_type = static_cast<int>(c.mask);
   if (c.sinks) a.sink_ptr = s.sinks.data();
 }
 
 void Setup::set_forward() {
   set_common(fwd, *this);
-  fwd.data_type = "bf16", fwd.is_group_mode = c.packed, fwd.bias_type = static_cast<int>(c.bias);
+  fwd.data_type = "bf16", fwd.is_group_mode = c.varlen, fwd.bias_type = static_cast<int>(c.bias);
   fwd.has_lse = true, fwd.has_sink = c.sinks || c.sink_tokens > 0;
   fwd.cu_seqlen_q_ptr = sums_q.data(), fwd.cu_seqlen_k_ptr = sums_k.data();
   fwd.scale_s = scale, fwd.logits_soft_cap = c.softcap;
@@ -175,7 +175,7 @@ void Setup::set_forward() {
 void Setup::set_backward() {
   const auto n = [](int64_t value) { return static_cast<int>(value); };
   set_common(bwd, *this);
-  bwd.data_type = "bf16", bwd.is_group_mode = c.packed, bwd.bias_type = static_cast<int>(c.bias);
+  bwd.data_type = "bf16", bwd.is_group_mode = c.varlen, bwd.bias_type = static_cast<int>(c.bias);
   bwd.has_dropout = c.dropout > 0, bwd.p_drop = c.dropout, bwd.p_undrop = 1 - c.dropout;
   bwd.drop_seed_offset =
       std::pair<const void*, const void*>{seeds.data(), static_cast<std::uint64_t*>(seeds.data()) + 1};
@@ -203,7 +203,7 @@ void Setup::set_splitkv() {
   splitkv.num_splits = 3, splitkv.scale_s = scale, splitkv.scale_p = splitkv.scale_o = 1;
   splitkv.logits_soft_cap = c.softcap, splitkv.sink_size = c.sink_tokens;
   splitkv.nhead_stride_lse = fwd.nhead_stride_lse, splitkv.batch_stride_lse = fwd.batch_stride_lse;
-  traits.packed = c.packed, traits.mask = c.mask, traits.bias = c.bias, traits.has_sink = fwd.has_sink;
+  traits.varlen = c.varlen, traits.mask = c.mask, traits.bias = c.bias, traits.has_sink = fwd.has_sink;
 }
 
 }  // namespace test

@@ -20,7 +20,7 @@ constexpr std::uint64_t seed = 0x0123456789ABCDEF, offset = 1ull << 33;
 struct Case {
   const char* name;
   std::int64_t heads_k;
-  bool packed;
+  bool varlen;
   mask_enum mask;
   int left, right, sink_tokens;
   bias_enum bias;
@@ -31,7 +31,7 @@ struct Case {
 
 /// [batch, room, heads, dim] in bf16, or packed: [tokens, heads, dim].
 struct Tensor {
-  Tensor(bool packed, std::int64_t room, std::int64_t heads);
+  Tensor(bool varlen, std::int64_t room, std::int64_t heads);
   void fill(unsigned seed);
   std::int64_t place(std::int64_t sequence, std::int64_t row, std::int64_t head) const {
     return sequence * start + row * stride + head * nhead_stride;
@@ -73,7 +73,7 @@ class Setup {
   aiter::mha_fwd_splitkv_args splitkv{};
   struct {
     std::string data_type = "bf16";
-    bool packed;
+    bool varlen;
     mask_enum mask;
     bias_enum bias;
     bool has_lse = true, has_sink;

@@ -35,7 +35,7 @@ bool run_split() {
 }
 
 bool run_in_a_namespace() {
-  Setup s(packed);
+  Setup s(varlen);
   QOLA_NS(use_target)(target);
   const bool good =
       returned("qola", QOLA_NS(mha_fwd)(s.fwd, {})) && returned("qola", QOLA_NS(mha_bwd)(s.bwd, {}));
@@ -46,7 +46,7 @@ bool run_in_a_namespace() {
 }
 
 bool run_timed() {
-  Setup s(packed);
+  Setup s(varlen);
   ck_tile::stream_config config;
   config.time_kernel_ = true, config.cold_niters_ = 1, config.nrepeat_ = 2;
   const bool measured = aiter::mha_fwd(s.fwd, config) > 0;
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   test::target = argc > 1 ? argv[1] : nullptr;
   aiter::use_target(test::target);
   bool good = test::run_forward(test::window);
-  for (const test::Case& c : {test::grouped, test::one_key_head, test::packed}) good &= test::run_both(c);
+  for (const test::Case& c : {test::grouped, test::one_key_head, test::varlen}) good &= test::run_both(c);
   good &= test::run_split();
   good &= test::run_timed();
   good &= test::run_in_a_namespace();

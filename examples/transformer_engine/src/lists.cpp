@@ -43,7 +43,7 @@ void set_bias(CKAttnCommonArgs& args, BiasType type, const void* bias, std::uint
   args.alibi_slope_ptr = alibi_slopes;
 }
 
-void set_packed(CKAttnCommonArgs& args, std::uint64_t max_tokens_q, const void* cu_q, const void* cu_kv,
+void set_varlen(CKAttnCommonArgs& args, std::uint64_t max_tokens_q, const void* cu_q, const void* cu_kv,
                 const void* cu_q_padded, const void* cu_kv_padded) {
   args.max_tokens_q = max_tokens_q;
   args.cu_seqlen_q_ptr = cu_q, args.cu_seqlen_kv_ptr = cu_kv;
@@ -62,7 +62,7 @@ void set_backward(CkAttnBwdArgs& args, const void* o, const void* lse, const voi
 }
 
 /// Packed sequences without cumulative lengths would be read as dense ones.
-void require_packed(const void* cu_seqlen_q) {
+void require_varlen(const void* cu_seqlen_q) {
   if (cu_seqlen_q == nullptr)
     calls::refuse(TE_REGARD_INVALID, "the cumulative lengths are missing; packed sequences need both");
 }
@@ -103,12 +103,12 @@ hipError_t ck_attn_varlen_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std
                               std::int64_t window_right, void* o, std::uint64_t stride_h_o,
                               std::uint64_t stride_s_o, void* lse_thd, bool /*uses_fwd_v3*/,
                               int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  require_packed(cu_seqlen_q);
+  require_varlen(cu_seqlen_q);
   auto args = common<CKAttnFwdArgs>(dtype, b, h, hg, s_q, s_kv, d_qk, d_v, scale, dropout, philox_seed,
                                     philox_offset, mask_type, window_left, window_right);
   set_inputs(args, q, {0, stride_h_q, stride_s_q}, k, {0, stride_h_k, stride_s_k}, v,
              {0, stride_h_v, stride_s_v}, {0, stride_h_o, stride_s_o});
-  set_packed(args, max_tokens_q, cu_seqlen_q, cu_seqlen_kv, cu_seqlen_q_padded, cu_seqlen_kv_padded);
+  set_varlen(args, max_tokens_q, cu_seqlen_q, cu_seqlen_kv, cu_seqlen_q_padded, cu_seqlen_kv_padded);
   args.is_training = is_training;
   args.o_ptr = o;
   args.lse_ptr = lse_thd;
@@ -159,12 +159,12 @@ hipError_t ck_attn_varlen_bwd(
     std::uint64_t stride_h_dk, std::uint64_t stride_s_dk, void* grad_v, std::uint64_t stride_h_dv,
     std::uint64_t stride_s_dv, void* /*lse_workspace*/, bool deterministic, bool /*uses_bwd_v3*/,
     bool /*is_v3_atomic_fp32*/, int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  require_packed(cu_seqlen_q);
+  require_varlen(cu_seqlen_q);
   auto args = common<CkAttnBwdArgs>(dtype, b, h, hg, s_q, s_kv, d_qk, d_v, scale, dropout, philox_seed,
                                     philox_offset, mask_type, window_left, window_right);
   set_inputs(args, q, {0, stride_h_q, stride_s_q}, k, {0, stride_h_k, stride_s_k}, v,
              {0, stride_h_v, stride_s_v}, {0, stride_h_o, stride_s_o});
-  set_packed(args, max_tokens_q, cu_seqlen_q, cu_seqlen_kv, cu_seqlen_q_padded, cu_seqlen_kv_padded);
+  set_varlen(args, max_tokens_q, cu_seqlen_q, cu_seqlen_kv, cu_seqlen_q_padded, cu_seqlen_kv_padded);
   set_backward(args, o, lse_thd, grad_o, {0, stride_h_do, stride_s_do}, grad_q, {0, stride_h_dq, stride_s_dq},
                grad_k, {0, stride_h_dk, stride_s_dk}, grad_v, {0, stride_h_dv, stride_s_dv}, deterministic);
   args.max_tokens_kv = max_tokens_kv;

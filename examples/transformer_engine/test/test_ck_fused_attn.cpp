@@ -40,7 +40,7 @@ struct Case {
   int64_t left, right;
   float dropout;
   BiasType bias;
-  bool packed, padded, sbhd;
+  bool varlen, padded, sbhd;
   bool sinks = false;  // which the structs alone have
 };
 
@@ -58,7 +58,7 @@ struct Tensor {
     int64_t tokens = 0;
     for (int64_t i = 0; i < b; ++i) {
       starts.push_back(c.sbhd ? i * heads * dim : tokens * stride_s);
-      tokens += c.packed && !c.padded ? lengths[i] : room;
+      tokens += c.varlen && !c.padded ? lengths[i] : room;
     }
     stride_b = b > 1 ? starts[1] : 0;
     memory = std::make_unique<Memory<std::uint16_t>>(tokens * heads * dim);
@@ -161,7 +161,7 @@ void run(const Case& c, bool through_lists) {
   CkAttnBwdArgs args;
   args.dtype = c.dtype;
   args.b = b, args.h = h, args.hg = hg, args.s_q = c.room_q, args.s_kv = c.room_k, args.d_qk = args.d_v = dim;
-  if (c.packed) {
+  if (c.varlen) {
     args.max_tokens_q = tokens_q, args.max_tokens_kv = tokens_k;
     args.cu_seqlen_q_ptr = cu_q.data(), args.cu_seqlen_kv_ptr = cu_kv;
     args.cu_seqlen_q_padded_ptr = padded_q, args.cu_seqlen_kv_padded_ptr = padded_k;
@@ -242,7 +242,7 @@ void run(const Case& c, bool through_lists) {
         append(want[0], result.o);
         append(want[1], result.lse);
         for (int64_t row = 0; row < lq; ++row) {
-          got[1].push_back(c.packed ? lse.host[head * tokens_q + tokens + row]
+          got[1].push_back(c.varlen ? lse.host[head * tokens_q + tokens + row]
                                     : lse.host[(i * h + head) * c.room_q + row]);
         }
         append(got[2], grad_q.rows(i, head, lq));

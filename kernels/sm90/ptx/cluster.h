@@ -32,10 +32,10 @@ REGARD_DEVICE void arrive_in(u32 rank, const Barrier& barrier) {
                : "memory");
 }
 
-/// Writes `value` to `place` in block `rank`, whose `barrier` counts its bytes: no fence is needed.
-REGARD_DEVICE void send(u32 rank, u32& place, u32 value, const Barrier& barrier) {
+/// Writes `value` to `word` in block `rank`, whose `barrier` counts its bytes: no fence is needed.
+REGARD_DEVICE void send(u32 rank, u32& word, u32 value, const Barrier& barrier) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
-                   address_in(rank, shared_address(&place))),
+                   address_in(rank, shared_address(&word))),
                "r"(value), "r"(address_in(rank, barrier.address()))
                : "memory");
 }

@@ -24,14 +24,14 @@ REGARD_DEVICE void wgmma_wait() {
 }
 
 /// The matrix descriptor of an operand in shared memory, in rows of 128 swizzled bytes.
-class SharedOperand {
+class MatrixDescriptor {
  public:
   /// The high half, the same for all: 1024 bytes from eight rows to the next, and the swizzle.
   static constexpr u32 high = 1024 >> 4 | 1 << 30;
 
   /// `leading`: the distance from one block of 64 columns to the next, for an operand whose rows are k;
   /// others ignore it.
-  REGARD_DEVICE SharedOperand(u32 address, u32 leading)
+  REGARD_DEVICE MatrixDescriptor(u32 address, u32 leading)
       : low_((address & 0x3ffff) >> 4 | leading >> 4 << 16) {}
 
   /// The low half for an address `bytes` further: one addition, as nothing carries.
@@ -146,19 +146,19 @@ struct Wgmma;
 #define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
 
 // A statement with some steps of k.
-#define REGARD_SHARED(n, steps, add_number, text, ...)                                                \
-  template <Transposed transposed>                                                                    \
-  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {    \
-    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}" \
-                 : REGARD_SUMS_##n                                                                    \
-                 : "C"(Text::tiles), "C"(TilesEnd < bytes_of<key::dtype> == 2, transposed > ::signs), \
-                   "r"(SharedOperand::high), "r"(add), __VA_ARGS__);                                  \
+#define REGARD_SHARED(n, steps, add_number, text, ...)                                                   \
+  template <Transposed transposed>                                                                       \
+  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {       \
+    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}"    \
+                 : REGARD_SUMS_##n                                                                       \
+                 : "C"(Text::tiles), "C"(TilesEnd < bytes_of<config::dtype> == 2, transposed > ::signs), \
+                   "r"(MatrixDescriptor::high), "r"(add), __VA_ARGS__);                                  \
   }
-#define REGARD_REGISTERS(n, steps, text, ...)                                              \
-  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {   \
-    asm volatile("{\n .reg .b64 b;\n" text "}"                                             \
-                 : REGARD_SUMS_##n                                                         \
-                 : "C"(Text::p), "C"(Text::p_end), "r"(SharedOperand::high), __VA_ARGS__); \
+#define REGARD_REGISTERS(n, steps, text, ...)                                                 \
+  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {      \
+    asm volatile("{\n .reg .b64 b;\n" text "}"                                                \
+                 : REGARD_SUMS_##n                                                            \
+                 : "C"(Text::p), "C"(Text::p_end), "r"(MatrixDescriptor::high), __VA_ARGS__); \
   }
 
 // Few statements with many steps each, because each operand of a statement costs NVVM time. `shared` has A
@@ -170,7 +170,7 @@ struct Wgmma;
   template <>                                                                                                \
   struct Wgmma<n> {                                                                                          \
     using Sums = float[n / 2];                                                                               \
-    using Text = Operands<key::dtype>;                                                                       \
+    using Text = Operands<config::dtype>;                                                                    \
     REGARD_SHARED(n, 1, _3, REGARD_TILES(n, _0, _4, _5, _2, "p", _1), "r"(a[0]), "r"(b[0]))                  \
     REGARD_SHARED(n, 4, _3,                                                                                  \
                   REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)          \

@@ -19,7 +19,7 @@ from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import zero
 from .attend import random_bytes
 from .paged import refuse_pages
-from .varlen import by_sequence, packed_options
+from .varlen import by_sequence, varlen_options
 from .words import descale_options, lengths_of, score_options
 
 Results = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -138,7 +138,7 @@ def mha_varlen_fwd(
         dropout_p=dropout_p,
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
+    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
     if bias is not None:
         options["bias"] = by_sequence(bias, q, options)
     if zero_tensors:

@@ -17,7 +17,7 @@ from ..functional import attention_backward
 from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import bare, written, zero
 from .sinks import add_gradient, refuse_half_of
-from .varlen import packed_options
+from .varlen import varlen_options
 from .words import score_options
 
 Results = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -142,7 +142,7 @@ def mha_varlen_bwd(
         deterministic=deterministic,
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, padded=padded))
+    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, padded=padded))
     if zero_tensors:
         zero(dq, dk, dv)
     return _backward((dout, q, k, v, out), softmax_lse, (dq, dk, dv), options, rng_state, gen, (sink, d_sink))

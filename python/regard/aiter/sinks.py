@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid
-from ..flash_attn.packed import places
+from ..flash_attn.varlen import places
 
 
 def refuse_half_of(sink: Tensor | None, d_sink: Tensor | None) -> None:
@@ -23,8 +23,8 @@ def add_gradient(
     """Adds to d_sink [hq] the gradient from rows [b, sq, hq, dv] or [tokens, hq, dv] and sinks [hq] or [b, hq]: a
     sink's share of a row, exp(sink - lse), times -rowsum(dout out)."""
     heads = out.shape[-2]
-    packed = "offsets_q" in sequences
-    batch = sequences["offsets_q"].shape[0] - 1 if packed else out.shape[0]
+    varlen = "offsets_q" in sequences
+    batch = sequences["offsets_q"].shape[0] - 1 if varlen else out.shape[0]
     if sink.shape not in ((heads,), (batch, heads)) or d_sink.shape != (heads,):
         raise invalid(
             f"sink has shape {list(sink.shape)} and d_sink {list(d_sink.shape)}; they must be [{batch}, {heads}] or "
@@ -33,7 +33,7 @@ def add_gradient(
     logits = sink.float().expand(batch, heads)
     logarithms = lse.transpose(-1, -2)  # heads last, as in the rows
     counts = logarithms != -math.inf
-    if packed:
+    if varlen:
         sequence, place = places(sequences["offsets_q"], out.shape[0])
         logits = logits[sequence]
         lengths = sequences.get("lengths_q", sequences["offsets_q"].diff())

@@ -61,7 +61,7 @@ def flash_attn_varlen_func(
         deterministic=deterministic,
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
+    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
     if bias is not None:
         options["bias"] = by_sequence(bias, q, options)
     if out is not None:
@@ -89,11 +89,11 @@ def flash_attn_varlen_fp8_pertensor_func(
 ) -> Any:
     """`flash_attn_varlen_func` for 8-bit arrays and the factors that scale them; out is bfloat16."""
     options = score_options(softmax_scale, causal, window_size, sink_ptr, soft_cap=logits_soft_cap)
-    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
+    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
     return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})
 
 
-def packed_options(
+def varlen_options(
     cu_seqlens_q: Tensor,
     cu_seqlens_k: Tensor,
     max_seqlen_q: int,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import invalid, wrong_type
 from ..flash_attn.words import descale_words, is_on
-from ..words import dropout_words, told
+from ..words import dropout_words, quote
 
 
 def score_options(
@@ -58,7 +58,7 @@ def window_options(window_size: Sequence[int]) -> dict[str, Any]:
             raise ValueError
     except (TypeError, ValueError):
         raise invalid(
-            f"window_size is {told(window_size)}; it must be (left, right) or (left, right, sink tokens) of whole "
+            f"window_size is {quote(window_size)}; it must be (left, right) or (left, right, sink tokens) of whole "
             "numbers, where -1 is an unbounded side and sink tokens are 0 or more"
         ) from None
     if left < 0 and right < 0:
@@ -73,7 +73,7 @@ def descale_options(of: Tensor, q: Any, k: Any, v: Any) -> dict[str, Any]:
     """The factors of tensors like `of`, where they are given, as arrays of one number or [b, hk]."""
     for name, factor in (("q", q), ("k", k), ("v", v)):
         if factor is not None and not isinstance(factor, Tensor):
-            raise wrong_type(f"{name}_descale is {told(factor)}; it must be a float32 tensor of one number")
+            raise wrong_type(f"{name}_descale is {quote(factor)}; it must be a float32 tensor of one number")
     return descale_words(of, *(factor if factor is None or factor.dim() else factor[None] for factor in (q, k, v)))
 
 

@@ -60,10 +60,10 @@ def measure(cells: list[Cell], peers: list[str], rounds: int) -> None:
     ]
     for cell, of in zip(cells, calls):
         cell.samples = {name: [] for name in of}
-    told = time.monotonic()
+    last_report = time.monotonic()
     for turn, names in enumerate(rotated(["regard", *peers], rounds)):
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
+        if time.monotonic() - last_report > 10:
+            last_report = time.monotonic()
             print(f"round {turn + 1} of {rounds}", file=sys.stderr)
         for cell, of, count in zip(cells, calls, counts):
             for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .packed import places
+from .varlen import places
 
 
 def chunk_ranges(q: Tensor, k: Tensor, chunk: int, words: dict[str, Any]) -> Tensor:

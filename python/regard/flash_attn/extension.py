@@ -9,7 +9,7 @@ from torch import Tensor
 from ..torch.tensors import zero
 from . import raw
 from .kvcache import refuse_cache
-from .words import packed_words, score_words, used_words
+from .words import score_words, used_words, varlen_words
 
 Results = tuple[Tensor, ...]
 
@@ -72,7 +72,7 @@ def varlen_fwd(
     raw.refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, is_causal, window, softcap, alibi_slopes)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     words |= used_words(None, seqused_k)
     if zero_tensors:
         zero(out)
@@ -139,7 +139,7 @@ def varlen_bwd(
     words = score_words(
         softmax_scale, is_causal, (window_size_left, window_size_right), softcap, alibi_slopes, deterministic
     )
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     if zero_tensors:
         zero(dq, dk, dv)
     return raw.backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, p_dropout, rng_state)

@@ -25,7 +25,7 @@ from .raw import (  # noqa: F401  imported from here by pipelines and ring atten
     _wrapped_flash_attn_varlen_backward,
     _wrapped_flash_attn_varlen_forward,
 )
-from .words import packed_words, score_words, unpacked
+from .words import score_words, unpacked, varlen_words
 
 USE_TRITON_ROCM = False  # which of its libraries flash_attn uses: here none
 
@@ -114,7 +114,7 @@ def flash_attn_varlen_func(
     if block_table is not None:
         refuse_pages("block_table")
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
@@ -136,7 +136,7 @@ def flash_attn_varlen_kvpacked_func(
 ) -> Any:
     """flash_attn_varlen_func with K and V in one tensor [tk, 2, hk, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     k, v = unpacked("kv", kv, 1, 2)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
@@ -156,7 +156,7 @@ def flash_attn_varlen_qkvpacked_func(
 ) -> Any:
     """flash_attn_varlen_func with Q, K and V in one tensor [t, 3, h, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    words |= packed_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    words |= varlen_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
     q, k, v = unpacked("qkv", qkv, 1, 3)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 

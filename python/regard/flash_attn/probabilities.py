@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..torch import attention
 from . import flavour
-from .packed import pad, places
+from .varlen import pad, places
 
 _KEYS_AT_ONCE = 256  # a head dimension that every kernel supports
 
@@ -21,10 +21,10 @@ def _rounded(length: int) -> int:
 def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
     """P without dropout, [b, hq, sq, sk] or packed [tq, hq, sk], from attention itself: if V is a unit vector for each
     key, O is the weight of each key."""
-    packed = "offsets_k" in words
-    keys = words["sk"] if packed else k.shape[1]
+    varlen = "offsets_k" in words
+    keys = words["sk"] if varlen else k.shape[1]
     units = torch.eye(keys, dtype=q.dtype, device=q.device)
-    if packed:
+    if varlen:
         units = units[places(words["offsets_k"], k.shape[0])[1]]
     blocks = []
     for first in range(0, keys, _KEYS_AT_ONCE):
@@ -32,7 +32,7 @@ def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
         v = columns[:, None, :].expand(*k.shape[:-1], columns.shape[-1])
         blocks.append(attention(q, k, v, **words).float())
     p = torch.cat(blocks, dim=-1)
-    return p if packed else p.transpose(1, 2)
+    return p if varlen else p.transpose(1, 2)
 
 
 def _signed(p: Tensor, kept: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from ..torch.tensors import written, zero
 from ..words import dropout_words
 from .attend import attend_with_state
 from .kvcache import refuse_pages
-from .words import packed_words, score_words, used_words, with_rows_contiguous
+from .words import score_words, used_words, varlen_words, with_rows_contiguous
 
 
 @torch.no_grad()
@@ -82,7 +82,7 @@ def _flash_attn_varlen_forward(
     """The same for packed sequences. Rows that are not computed are zero with or without zero_tensors."""
     refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     words |= used_words(None, seqused_k)
     return forward(q, k, v, words, dropout_p, return_softmax)
 
@@ -164,7 +164,7 @@ def _flash_attn_varlen_backward(
     """The same for packed sequences. Rows outside of them become zero with zero_tensors, otherwise stay as they are."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     if zero_tensors:
         zero(dq, dk, dv)
     backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)

@@ -16,7 +16,7 @@ from ..torch.applied import applied
 from .attend_v3 import attend
 from .kvcache import refuse_cache
 from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  imported from here by pipelines
-from .words import packed_words, score_words, unpacked, used_words
+from .words import score_words, unpacked, used_words, varlen_words
 
 flash_attn_3_gpu = torch.ops.flash_attn_3
 
@@ -110,7 +110,7 @@ def flash_attn_varlen_func(
     seqused_q, seqused_k: int32 [b], how many tokens of each sequence count; rows of the others are zero.
     """
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
-    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     words |= used_words(seqused_q, seqused_k)
     return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 

@@ -10,7 +10,7 @@ from torch import SymInt, Tensor
 
 from ..errors import RefusedError, invalid
 from ..torch.sdpa import with_contiguous_rows
-from ..words import PAIR, told
+from ..words import PAIR, quote
 
 
 def read_window(window_size: Any) -> tuple[int, int]:
@@ -25,7 +25,7 @@ def read_window(window_size: Any) -> tuple[int, int]:
 def is_on(name: str, value: Any) -> bool:
     """A switch; refuses text such as "top_left"."""
     if value not in (True, False, None):
-        raise invalid(f"{name} is {told(value)}; it must be True or False")
+        raise invalid(f"{name} is {quote(value)}; it must be True or False")
     return bool(value)
 
 
@@ -34,7 +34,7 @@ def whole(name: str, value: Any) -> Any:
     try:
         return value if isinstance(value, (int, SymInt)) else operator.index(value)
     except TypeError:
-        raise invalid(f"{name} is {told(value)}; it must be a whole number") from None
+        raise invalid(f"{name} is {quote(value)}; it must be a whole number") from None
 
 
 def score_words(
@@ -63,7 +63,7 @@ def score_words(
     return words
 
 
-def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:
+def varlen_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:
     sq, sk = whole("max_seqlen_q", max_seqlen_q), whole("max_seqlen_k", max_seqlen_k)
     return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
 
@@ -88,7 +88,7 @@ def sequence_words(
             raise invalid(
                 "packed sequences need max_seqlen_q and max_seqlen_k as well as cu_seqlens_q and cu_seqlens_k"
             )
-        words = packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+        words = varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     elif cu_seqlens_q is not None or cu_seqlens_k is not None:
         raise RefusedError(
             "cu_seqlens_q and cu_seqlens_k must be given together: pack both Q and the keys, or neither, and give the "

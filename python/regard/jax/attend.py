@@ -17,7 +17,7 @@ from . import gradients
 from .call import Call
 from .run import Arrays
 from .seeds import words_of_key, words_of_numbers
-from .sharded import alike
+from .sharded import with_equal_sharding
 from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
@@ -28,7 +28,7 @@ _RANKS = {"bias": 4, "bits": 4, "ranges": 3}
 
 @partial(jax.jit, static_argnums=0)
 def _compiled(call: Call, *arrays: jax.Array) -> Arrays:
-    results: Arrays = gradients.attend(call, *alike(arrays)[0])
+    results: Arrays = gradients.attend(call, *with_equal_sharding(arrays)[0])
     return results
 
 
@@ -88,8 +88,8 @@ def attention(
     elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
     words = tuple(sorted((name, hashable(name, value)) for name, value in options.items() if value is not None))
-    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if switch(name, asked))
-    call = Call("fwd", tuple(arrays), words, wanted, target, family, threads)
+    requested = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if switch(name, asked))
+    call = Call("fwd", tuple(arrays), words, requested, target, family, threads)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results
 

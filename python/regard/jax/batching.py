@@ -25,8 +25,8 @@ def _batch_axis(call: Call, name: str) -> int:
 
 def _outputs(call: Call) -> list[str]:
     if call.pass_ == "fwd":
-        return ["o", *call.wanted]
-    return ["grad_q", "grad_k", "grad_v", *call.wanted]
+        return ["o", *call.requested]
+    return ["grad_q", "grad_k", "grad_v", *call.requested]
 
 
 def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) -> bool:
@@ -40,7 +40,7 @@ def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) 
         return False
     if call.pass_ == "fwd":
         return True
-    return "sink" not in arrays and ("grad_bias" not in call.wanted or arrays["bias"].shape[0] == b)
+    return "sink" not in arrays and ("grad_bias" not in call.requested or arrays["bias"].shape[0] == b)
 
 
 def _folded(call: Call, name: str, array: Any, mapped: bool, n: int, b: int) -> Any:
@@ -48,7 +48,7 @@ def _folded(call: Call, name: str, array: Any, mapped: bool, n: int, b: int) -> 
     if name == "sink":
         return array
     shared = array.ndim - mapped == 1 if name == "alibi" else name in _SHAREABLE and array.shape[int(mapped)] == 1
-    if shared and not mapped and not (name == "bias" and "grad_bias" in call.wanted):
+    if shared and not mapped and not (name == "bias" and "grad_bias" in call.requested):
         return array
     if not mapped:
         array = jnp.broadcast_to(array, (n, *array.shape))

@@ -14,7 +14,7 @@ class Call(NamedTuple):
     pass_: str
     names: tuple[str, ...]  # of the arrays, in the order in which they are passed
     options: tuple[tuple[str, Any], ...]  # words of the problem
-    wanted: tuple[str, ...]  # optional outputs
+    requested: tuple[str, ...]  # optional outputs
     target: str | None
     family: str | None
     threads: int
@@ -35,7 +35,7 @@ class Call(NamedTuple):
             inputs |= {name: tensors.pop(name) for name in ("o", "lse", "grad_o")}
         # The problem does not depend on the target; any name avoids asking the arrays where they are.
         options = {**tensors, **dict(self.options), "target": "cpu"}
-        request = read(self.pass_, inputs, options, dict.fromkeys(self.wanted, True))
+        request = read(self.pass_, inputs, options, dict.fromkeys(self.requested, True))
         for name, spec in problem_of(request.text).tensors.items():
             if name in arrays and name != "seed":
                 _check(name, arrays[name], spec)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import invalid
-from ..words import told, whole
+from ..words import quote, whole
 from .attend import attention
 from .bits import pack_bits
 from .values import as_jax, int32_array, refuse_traced, switch
@@ -61,7 +61,7 @@ def dot_product_attention(
             return_residual=return_residual,
         )
     if implementation not in (None, "regard"):
-        raise invalid(f"implementation is {told(implementation)}; it must be None, 'regard', 'xla' or 'cudnn'")
+        raise invalid(f"implementation is {quote(implementation)}; it must be None, 'regard', 'xla' or 'cudnn'")
     is_causal, return_residual = switch("is_causal", is_causal), switch("return_residual", return_residual)
     query, key, value = as_jax("query", query), as_jax("key", key), as_jax("value", value)
     single = query.ndim == 3
@@ -104,7 +104,7 @@ def _over_keys(name: str, array: jax.Array, q: jax.Array, k: jax.Array) -> jax.A
     """Four dimensions, with a column for each key; the other sizes may be 1."""
     scores = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
     sizes = (1,) * (4 - array.ndim) + array.shape
-    if len(sizes) != 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, scores, strict=True)):
+    if len(sizes) != 4 or any(size not in (1, expected) for size, expected in zip(sizes, scores, strict=True)):
         raise invalid(f"{name} has shape {list(array.shape)}; it must broadcast to {list(scores)}")
     return jnp.broadcast_to(array, (*sizes[:3], k.shape[1]))
 
@@ -121,10 +121,10 @@ def _mask_word(causal: bool, window: Any) -> str | None:
     try:
         left, right = window if hasattr(window, "__iter__") else (window, window)
     except (TypeError, ValueError):
-        raise invalid(f"local_window_size is {told(window)}; it must be a number or a pair (left, right)") from None
+        raise invalid(f"local_window_size is {quote(window)}; it must be a number or a pair (left, right)") from None
     for side in (left, right):
         refuse_traced("local_window_size", side)
     left, right = whole("local_window_size's left side", left), whole("local_window_size's right side", right)
     if left < 0 or right < 0:
-        raise invalid(f"local_window_size is {told(window)}; its sides must be 0 or more")
+        raise invalid(f"local_window_size is {quote(window)}; its sides must be 0 or more")
     return f"window:{left},{0 if causal else right},top_left"

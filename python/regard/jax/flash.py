@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import invalid
-from ..words import dropout_words, told
+from ..words import dropout_words, quote
 from .attend import attention
 from .values import int32_array, number, switch
 
@@ -100,7 +100,7 @@ def _options(
     if switch("deterministic", deterministic):
         options["deterministic"] = True
     if not isinstance(window, (tuple, list)) or len(window) not in (2, 3):
-        raise invalid(f"window_size is {told(window)}; it must be (left, right) or (left, right, sink tokens)")
+        raise invalid(f"window_size is {quote(window)}; it must be (left, right) or (left, right, sink tokens)")
     if tuple(window[:2]) != (-1, -1) or any(window[2:]):
         options["window"] = tuple(window[:2])
         options["sink_tokens"] = window[2] if len(window) == 3 else 0

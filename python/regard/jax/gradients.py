@@ -24,19 +24,19 @@ def attend(call: Call, *arrays: jax.Array) -> Arrays:
 
 
 def _forward(call: Call, *arrays: Any) -> tuple[Arrays, Any]:
-    wanted = {name: None for name, array in zip(call.names, arrays, strict=True) if array.perturbed}
+    requested = {name: None for name, array in zip(call.names, arrays, strict=True) if array.perturbed}
     for name in _WITHOUT:
-        if name in wanted:
+        if name in requested:
             raise RefusedError(f"{name} has no gradient: pass jax.lax.stop_gradient({name})")
     values = tuple(array.value for array in arrays)
-    with_lse = call._replace(wanted=("lse", *[name for name in call.wanted if name != "lse"]))
+    with_lse = call._replace(requested=("lse", *[name for name in call.requested if name != "lse"]))
     o, lse, *rest = attend(with_lse, *values)
-    results = (o, *([lse] if "lse" in call.wanted else []), *rest)
-    return results, (values, o, lse, wanted)
+    results = (o, *([lse] if "lse" in call.requested else []), *rest)
+    return results, (values, o, lse, requested)
 
 
 def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
-    arrays, o, lse, wanted = kept
+    arrays, o, lse, requested = kept
     grad_o, *others = cotangents
     if not all(isinstance(other, SymbolicZero) for other in others):
         raise RefusedError("lse has no gradient: use jax.lax.stop_gradient(lse), or differentiate o alone")
@@ -44,12 +44,12 @@ def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
         return (None,) * len(call.names)
     inputs = dict(zip(call.names, arrays, strict=True))
     rows = None
-    if "bias" in wanted:
+    if "bias" in requested:
         inputs["bias"], rows = jax.vjp(partial(_with_rows, _rows(call, inputs["q"])), inputs["bias"])
     inputs |= {"o": o, "lse": lse, "grad_o": grad_o}
     options = tuple(option for option in call.options if option[0] not in ("splits", "batch_invariant"))
     back = call._replace(
-        pass_="bwd", names=tuple(inputs), options=options, wanted=("grad_bias",) if "bias" in wanted else ()
+        pass_="bwd", names=tuple(inputs), options=options, requested=("grad_bias",) if "bias" in requested else ()
     )
     grad_q, grad_k, grad_v, *more = _gradients(back, *inputs.values())
     gradients = {"q": grad_q, "k": grad_k, "v": grad_v}

@@ -15,7 +15,7 @@ from ..errors import RefusedError
 from ..execution import plan_of
 from ..request import Request
 from .call import Call
-from .sharded import alike, as_varying
+from .sharded import as_varying, with_equal_sharding
 from .targets import TARGET, platforms
 
 Arrays = tuple[jax.Array, ...]
@@ -24,7 +24,7 @@ _Array: Any = jax.ShapeDtypeStruct
 
 def run(call: Call, *arrays: jax.Array) -> Arrays:
     """The results in the problem's order."""
-    arrays, axes = alike(arrays)
+    arrays, axes = with_equal_sharding(arrays)
     request = call.request(dict(zip(call.names, arrays, strict=True)))
     programs, refusals = {}, []
     for platform, usual in platforms().items():
@@ -53,7 +53,7 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
     results = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
     # Rows that no kernel writes have to be zero: such a result is aliased to an input of zeros.
     zeros = results if request.zeros else []
-    aliases = {len(call.names) + place: place for place in range(len(zeros))}
+    aliases = {len(call.names) + index: index for index in range(len(zeros))}
     workspace = [_Array((scratch + _core.XLA_WORKSPACE_ALIGNMENT,), jnp.dtype(jnp.uint8))] if scratch else []
     foreign = jax.ffi.ffi_call(
         TARGET,

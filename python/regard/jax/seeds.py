@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy
 
 from ..errors import invalid, wrong_type
-from ..words import told, whole
+from ..words import quote, whole
 
 
 def words_of_key(key: Any) -> jax.Array:
@@ -17,7 +17,7 @@ def words_of_key(key: Any) -> jax.Array:
     try:
         return jax.random.bits(key, (4,), jnp.uint32)
     except (TypeError, ValueError) as error:
-        raise wrong_type(f"key is {told(key)}; it must be one key of jax.random such as jax.random.key(0)") from error
+        raise wrong_type(f"key is {quote(key)}; it must be one key of jax.random such as jax.random.key(0)") from error
 
 
 def words_of_numbers(seed: Any, offset: Any) -> numpy.ndarray[Any, Any]:

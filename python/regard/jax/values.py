@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy
 
 from ..errors import RefusedError, invalid, wrong_type
-from ..words import PAIR, plain, told
+from ..words import PAIR, plain, quote
 
 _INT32 = numpy.iinfo(numpy.int32)
 
@@ -53,7 +53,7 @@ def switch(name: str, asked: Any) -> bool:
     refuse_traced(name, asked)
     if asked is None or isinstance(asked, (bool, numpy.bool_)) or (isinstance(asked, int) and asked in (0, 1)):
         return bool(asked)
-    raise invalid(f"{name} is {told(asked)}; it must be True or False")
+    raise invalid(f"{name} is {quote(asked)}; it must be True or False")
 
 
 def number(name: str, value: Any) -> Any:
@@ -61,7 +61,7 @@ def number(name: str, value: Any) -> Any:
     refuse_traced(name, value)
     value = plain(name, value, "a number")
     if isinstance(value, str):
-        raise wrong_type(f"{name} is {told(value)}; it must be a number")
+        raise wrong_type(f"{name} is {quote(value)}; it must be a number")
     return value
 
 

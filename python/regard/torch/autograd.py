@@ -37,13 +37,13 @@ def no_gradient(name: str) -> InvalidError:
     return invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
 
 
-def of_options(names: Sequence[str], wanted: Sequence[bool], bias: Tensor, sink: Tensor) -> list[Tensor | None]:
+def of_options(names: Sequence[str], requested: Sequence[bool], bias: Tensor, sink: Tensor) -> list[Tensor | None]:
     """The gradients of the options with these names, from the operator's results."""
     found = {"bias": bias, "sink": sink}
-    for name, needed in zip(names, wanted):
+    for name, needed in zip(names, requested):
         if needed and name not in found:
             raise no_gradient(name)
-    return [found[name] if needed else None for name, needed in zip(names, wanted)]
+    return [found[name] if needed else None for name, needed in zip(names, requested)]
 
 
 def refuse_tangents(*values: Any) -> None:
@@ -67,8 +67,8 @@ def refuse_gradient_of_lse(grad_lse: Tensor | None = None, *_: Tensor | None) ->
 
 
 def refuse_to_write(outputs: dict[str, Any]) -> None:
-    for name, wanted in outputs.items():
-        if wanted is not False and isinstance(wanted, Tensor):
+    for name, requested in outputs.items():
+        if requested is not False and isinstance(requested, Tensor):
             name = "out" if name == "o" else name
             raise invalid(
                 f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
@@ -180,22 +180,22 @@ def of_forward(
 
 
 def gradients(
-    names: tuple[str, ...], options: dict[str, Any], wanted: Sequence[bool], grad_o: Tensor, *saved: Tensor
+    names: tuple[str, ...], options: dict[str, Any], requested: Sequence[bool], grad_o: Tensor, *saved: Tensor
 ) -> tuple[Tensor | None, ...]:
     """The gradients of q, k, v and of the tensors with these names, None if there is none or it is not needed."""
     *tensors, o, lse = saved
-    place = len(INPUTS) + names.index("bias") if "bias" in names else 0
-    grad_bias = place > 0 and wanted[place]
+    index = len(INPUTS) + names.index("bias") if "bias" in names else 0
+    grad_bias = index > 0 and requested[index]
     if grad_bias:
-        bias = tensors[place]
-        tensors[place] = with_all_rows(bias, tensors[0], {**options, **dict(zip(names, tensors[len(INPUTS) :]))})
+        bias = tensors[index]
+        tensors[index] = with_all_rows(bias, tensors[0], {**options, **dict(zip(names, tensors[len(INPUTS) :]))})
     if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
         grad_o = grad_o.contiguous()
     forward = Call("fwd", *of_forward(names, options, tensors), {})
     results = forward.backward(grad_o, o, lse, {"grad_bias": grad_bias}).run_recorded(bare)
     if not names:
-        return tuple([gradient if needed else None for gradient, needed in zip(results, wanted)])
+        return tuple([gradient if needed else None for gradient, needed in zip(results, requested)])
     found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
     if grad_bias:
         found["bias"] = found["bias"].sum_to_size(bias.shape)
-    return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), wanted)])
+    return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), requested)])

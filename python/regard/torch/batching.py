@@ -28,10 +28,10 @@ def forward_rule(operator: Any, without_memory: Any) -> Any:
     def rule(info: Any, dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         examples = info.batch_size
         options = decode(*arguments[3:])
-        alike = all(dim is None for dim in tree_flatten(dims[3:], is_leaf=_is_none)[0])
+        shared = all(dim is None for dim in tree_flatten(dims[3:], is_leaf=_is_none)[0])
         layout = options.get("layout", "bshd")
-        alike = alike and examples > 0
-        if not alike or options.get("dropout") or not all(_for_all_sequences(*option) for option in options.items()):
+        shared = shared and examples > 0
+        if not shared or options.get("dropout") or not all(_for_all_sequences(*option) for option in options.items()):
             return one_by_one(operator, without_memory, examples, dims, arguments)
         axis = layout.index("b")
         folded = [_folded(tensor, dim, axis, examples) for tensor, dim in zip(arguments[:3], dims)]

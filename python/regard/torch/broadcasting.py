@@ -28,15 +28,15 @@ def of_four_dimensions(
             f"query, key and value have {of_query}, {of_keys[0]} and {of_keys[1]} heads; the numbers must be equal, or "
             "1, or else pass enable_gqa=True"
         )
-    wanted = of_query if enable_gqa else heads
-    query = one_batch(with_heads(query, wanted), leading)
+    heads_of_all = of_query if enable_gqa else heads
+    query = one_batch(with_heads(query, heads_of_all), leading)
     key, value = (one_batch(with_heads(array, max(of_keys)), leading) for array in (key, value))
     if mask is not None:
-        refuse_mask(mask, (*leading, wanted, query.shape[2], key.shape[2]))
+        refuse_mask(mask, (*leading, heads_of_all, query.shape[2], key.shape[2]))
     if mask is not None and mask.dim() > 3:
         shared = mask.shape[:-3] != leading and all(size == 1 for size in mask.shape[:-3])
         mask = mask.reshape(mask.shape[-3:]) if shared else one_batch(mask, leading)
-    return query, key, value, mask, (*leading, wanted, query.shape[2])[1 - rank :]
+    return query, key, value, mask, (*leading, heads_of_all, query.shape[2])[1 - rank :]
 
 
 def broadcast_batch(*arrays: Tensor) -> tuple[int, ...]:

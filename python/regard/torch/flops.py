@@ -17,7 +17,7 @@ from .shapes import Sizes
 def _scores(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> int:
     """The number of scores. If the offsets of packed sequences cannot be read, all count as the longest one."""
     sizes = Sizes(q, k, v, options)
-    if not sizes.packed:
+    if not sizes.varlen:
         return int(math.prod(sizes.rows()) * sizes.keys())
     lengths = [torch.as_tensor(options[name]).diff() for name in ("offsets_q", "offsets_k")]
     heads, of_q, of_k = sizes.rows()[0], *lengths

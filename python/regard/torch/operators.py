@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import packed_by_torch
+from ..arrays import bits_by_torch
 from ..call import run_call
 from ..errors import invalid
 from .autograd import gradients, of_options, second_derivative
@@ -41,7 +41,7 @@ def _decoded(*encoded: Any) -> dict[str, Any]:
     """The options; a boolean mask, which graphs hold while its words cannot be counted yet, becomes bits."""
     options = decode(*encoded)
     if "bits" in options and options["bits"].dtype == torch.bool:
-        options["bits"] = packed_by_torch(options["bits"])
+        options["bits"] = bits_by_torch(options["bits"])
     return options
 
 
@@ -90,9 +90,9 @@ def _run_backward(
         options.pop(name, None)
     names = tensor_names(options)
     others = [options.pop(name) for name in names]
-    wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
+    requested = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
     found: dict[str, Any] = dict(
-        zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse))
+        zip((*INPUTS, *names), gradients(names, options, requested, grad_o, q, k, v, *others, o, lse))
     )
     bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
     return found["q"], found["k"], found["v"], bias, sink
@@ -139,10 +139,10 @@ def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     names = tensor_names(decode(tensors, ctx.whole, ctx.real, ctx.text))
-    wanted = ctx.needs_input_grad[3]
+    requested = ctx.needs_input_grad[3]
     encoded = tensors, ctx.whole, ctx.real, ctx.text
-    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, wanted))
-    of_tensors = [*of_options(names, wanted, bias, sink), *[None] * (len(tensors) - len(names))]
+    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, requested))
+    of_tensors = [*of_options(names, requested, bias, sink), *[None] * (len(tensors) - len(names))]
     return *found, of_tensors, *of_numbers, None
 
 

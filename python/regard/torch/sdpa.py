@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import packed_by_torch
+from ..arrays import bits_by_torch
 from ..errors import InvalidError, invalid, wrong_type
 from ..words import dropout_words
 from .attention import attention, refuse_types
@@ -113,7 +113,7 @@ def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
         mask = mask.expand(*mask.shape[:-1], keys)
     if mask.dtype == torch.bool:
         # A tensor of ceil(keys / 32) words would tie an exported graph to more or fewer than 32 keys.
-        return {"bits": mask if torch.compiler.is_exporting() else packed_by_torch(mask)}
+        return {"bits": mask if torch.compiler.is_exporting() else bits_by_torch(mask)}
     dtype = query.dtype
     if is_autocast(query):
         mask, dtype = cast(mask), type_cast_to(query)

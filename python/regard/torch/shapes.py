@@ -13,8 +13,8 @@ from ..arrays import NAMES
 class Sizes:
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> None:
         self.q, self.k, self.v, self.options = q, k, v, options
-        self.packed = "offsets_q" in options
-        self.axes = "shd" if self.packed else options.get("layout", "bshd")
+        self.varlen = "offsets_q" in options
+        self.axes = "shd" if self.varlen else options.get("layout", "bshd")
 
     def _of(self, tensor: Tensor, axis: str) -> Any:
         return tensor.shape[self.axes.index(axis)]
@@ -29,11 +29,11 @@ class Sizes:
     def rows(self) -> tuple[Any, ...]:
         """One for each query of each head: [b, hq, sq] or [hq, tokens]."""
         rows = self._of(self.q, "h"), self._of(self.q, "s")
-        return rows if self.packed else (self._of(self.q, "b"), *rows)
+        return rows if self.varlen else (self._of(self.q, "b"), *rows)
 
     def keys(self) -> Any:
         """The length of a sequence, or of the longest packed one."""
-        return self.options["sk"] if self.packed else self._of(self.k, "s")
+        return self.options["sk"] if self.varlen else self._of(self.k, "s")
 
     def lse(self) -> Tensor:
         return self.q.new_empty(self.rows(), dtype=torch.float32)

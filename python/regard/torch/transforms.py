@@ -41,9 +41,9 @@ class Attention(torch.autograd.Function):
             return (None,) * len(ctx.needs_input_grad)
         tensors = ctx.saved_tensors[5:]
         names = tensor_names(decode(tensors, *ctx.encoded[1:]))
-        wanted = ctx.needs_input_grad[4:]
-        found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, wanted), grad_o, *ctx.saved_tensors)
-        return None, *found[:3], *of_options(names, wanted, *found[3:])
+        requested = ctx.needs_input_grad[4:]
+        found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, requested), grad_o, *ctx.saved_tensors)
+        return None, *found[:3], *of_options(names, requested, *found[3:])
 
     @staticmethod
     def jvp(ctx: Any, *_: Any) -> Any:  # as in hessian, where forward mode is around reverse mode
@@ -71,9 +71,9 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if q.is_nested:
         raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
     refuse_own_functions({"q": q, "k": k, "v": v, **options})
-    wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
+    requested = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
     given = {name: option for name, option in options.items() if option is not None or name not in _KNOWN}
-    encoded = encode({**given, **wanted})
+    encoded = encode({**given, **requested})
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
     else:

@@ -18,11 +18,11 @@ Result<Device> describe(const Driver& driver, int ordinal) {
     return tl::unexpected(status.error());
   device.name = name;
   int shared_memory = 0;
-  const std::pair<DeviceAttribute, int*> wanted[] = {{attribute_major, &device.major},
-                                                     {attribute_minor, &device.minor},
-                                                     {attribute_multiprocessors, &device.multiprocessors},
-                                                     {attribute_shared_memory, &shared_memory}};
-  for (const auto& [attribute, value] : wanted) {
+  const std::pair<DeviceAttribute, int*> attributes[] = {{attribute_major, &device.major},
+                                                         {attribute_minor, &device.minor},
+                                                         {attribute_multiprocessors, &device.multiprocessors},
+                                                         {attribute_shared_memory, &shared_memory}};
+  for (const auto& [attribute, value] : attributes) {
     if (Status status = check(driver.device_attribute(value, attribute, ordinal), "describe a device");
         !status)
       return tl::unexpected(status.error());
@@ -59,12 +59,12 @@ Result<const Device*> device_with(int ordinal) {
 /// The primary context of a device, kept for the life of the process. A second retain in a race is harmless.
 Result<Context> context_of(const Device& device) {
   static std::array<std::atomic<Context>, gpu::most_devices> contexts{};
-  std::atomic<Context>& place = contexts[static_cast<std::size_t>(device.ordinal)];
-  if (const Context known = place.load(std::memory_order_acquire)) return known;
+  std::atomic<Context>& cached = contexts[static_cast<std::size_t>(device.ordinal)];
+  if (const Context known = cached.load(std::memory_order_acquire)) return known;
   Context context = nullptr;
   if (Status status = check(driver()->retain_context(&context, device.ordinal), "make a context"); !status)
     return tl::unexpected(status.error());
-  place.store(context, std::memory_order_release);
+  cached.store(context, std::memory_order_release);
   return context;
 }
 
@@ -91,9 +91,9 @@ Result<const Device*> device_of(const void* memory, const char* name) {
   const auto address = reinterpret_cast<Address>(memory);
   unsigned type = memory_unknown;
   int ordinal = 0;
-  PointerAttribute wanted[] = {attribute_memory_type, attribute_ordinal};
+  PointerAttribute attributes[] = {attribute_memory_type, attribute_ordinal};
   void* found[] = {&type, &ordinal};
-  if (opened->pointer_attributes(2, wanted, found, address) != success || type == memory_unknown ||
+  if (opened->pointer_attributes(2, attributes, found, address) != success || type == memory_unknown ||
       type == memory_of_host) {
     return invalid(
         fmt::format("{} lies in the memory of the host, and a GPU target needs it on the GPU; copy it there, "

@@ -62,26 +62,26 @@ bool can_overlap() {
 
 }  // namespace
 
-Status launch(Function function, const gpu::Launch& wanted, Stream stream,
+Status launch(Function function, const gpu::Launch& requested, Stream stream,
               std::span<void* const> parameters) {
-  if (wanted.blocks > std::numeric_limits<int>::max()) {
-    return refused(fmt::format("{} blocks are more than CUDA launches at once (2^31 - 1)", wanted.blocks));
+  if (requested.blocks > std::numeric_limits<int>::max()) {
+    return refused(fmt::format("{} blocks are more than CUDA launches at once (2^31 - 1)", requested.blocks));
   }
   LaunchConfiguration configuration{};
-  configuration.grid[0] = static_cast<unsigned>(wanted.blocks);
-  configuration.block[0] = static_cast<unsigned>(wanted.threads);
+  configuration.grid[0] = static_cast<unsigned>(requested.blocks);
+  configuration.block[0] = static_cast<unsigned>(requested.threads);
   configuration.grid[1] = configuration.grid[2] = configuration.block[1] = configuration.block[2] = 1;
-  configuration.shared_bytes = static_cast<unsigned>(wanted.shared_bytes);
+  configuration.shared_bytes = static_cast<unsigned>(requested.shared_bytes);
   configuration.stream = stream;
   LaunchValue attributes[2];
   configuration.attributes = attributes;
-  if (wanted.cluster > 1) {
+  if (requested.cluster > 1) {
     LaunchValue& cluster = attributes[configuration.attribute_count++];
     cluster = {attribute_cluster, 0, {}};
-    cluster.cluster[0] = static_cast<unsigned>(wanted.cluster);
+    cluster.cluster[0] = static_cast<unsigned>(requested.cluster);
     cluster.cluster[1] = cluster.cluster[2] = 1;
   }
-  if (wanted.overlaps && can_overlap()) {
+  if (requested.overlaps && can_overlap()) {
     LaunchValue& overlap = attributes[configuration.attribute_count++];
     overlap = {attribute_overlap, 0, {}};
     overlap.overlap = 1;

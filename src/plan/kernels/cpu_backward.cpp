@@ -37,7 +37,7 @@ BackwardScratch scratch_of(const KernelKey& key, const Target& target) {
                           .block_k = a.block_k,
                           .depth_q = depth(a.block_q),
                           .depth_k = depth(a.block_k),
-                          .pairs = pairs(s.dtype, target),
+                          .vnni = vnni(s.dtype, target),
                           .amx = tile_unit(s.dtype, target),
                           .pieces = operand_pieces(s.dtype, target),
                           .bits = s.bits,
@@ -67,7 +67,7 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
 /// only on the problem, as it changes the order of additions. Each part needs memory for all of dK and dV,
 /// so the queries are not cut if ranges or bits may leave most of it 0; beyond 64 MiB two parts are enough,
 /// and none if a block sees few rows. A bias's gradient is summed by one block of keys.
-std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t block_k) {
+std::int64_t preferred_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
   constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
@@ -76,7 +76,7 @@ std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t blo
   const std::int64_t keys = ceil_divide(key_tokens(p), std::max<std::int64_t>(p.b, 1)), group = p.hq / p.hk;
   const std::int64_t of_group =
       std::min(group, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
-  const std::int64_t wanted = std::max(at_most(many_heads, heads), of_group);
+  const std::int64_t preferred = std::max(at_most(many_heads, heads), of_group);
   const std::int64_t least_rows = group > 1 ? 1024 : 2048, rows = rows_met(p, block_k);
   // Most parts of the rows do not need a given block if a window is shorter than they are.
   const std::int64_t of_one_head = std::max<std::int64_t>(at_most(rows, least_rows), 1);
@@ -84,7 +84,7 @@ std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t blo
       std::min(at_most(product({rows, group}), least_rows), product({group, of_one_head}));
   const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
   const std::int64_t at_least = of_one_head > 1 ? 2 : 1;
-  return std::max<std::int64_t>(std::min({wanted, by_rows, std::max(by_bytes, at_least)}), 1);
+  return std::max<std::int64_t>(std::min({preferred, by_rows, std::max(by_bytes, at_least)}), 1);
 }
 
 /// Cuts first between the heads of a group, whose parts are all the same, then between rows, in whole tiles.
@@ -142,7 +142,7 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   CpuBackwardSchedule s;
   s.side_by_side = plan.workers;
   s.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
-  cut_queries(s, p, parts_wanted(p, heads, block_k), tile.algorithm.block_q);
+  cut_queries(s, p, preferred_parts(p, heads, block_k), tile.algorithm.block_q);
   if (keys_have_blocks_of_their_own(plan.workers, heads)) {
     split_keys(plan, s.key_blocks, block_k);
     // Two threads hardly wait for each other.
@@ -151,29 +151,29 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   s.split_keys = plan.split_keys;
 
   Schedule schedule(s);
-  const auto place = [&](auto member, std::string_view name, std::int64_t bytes) {
+  const auto reserve = [&](auto member, std::string_view name, std::int64_t bytes) {
     schedule.point(member, plan.workspace.add(name, bytes));
   };
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
-  place(&CpuBackwardSchedule::delta, "delta", product({p.hq, query_tokens(p), 4}));
+  reserve(&CpuBackwardSchedule::delta, "delta", product({p.hq, query_tokens(p), 4}));
   const std::int64_t grad_q_bytes = product({p.hq, query_tokens(p), padded_columns(p.d), 4});
-  place(&CpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
-  place(&CpuBackwardSchedule::grad_q_earlier, "grad_q_earlier",
-        most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
+  reserve(&CpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  reserve(&CpuBackwardSchedule::grad_q_earlier, "grad_q_earlier",
+          most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
   // The only block of a head without keys stores its dQ; if there are no queries either, there is nothing to
   // store.
   const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
-  place(&CpuBackwardSchedule::progress, "progress",
-        has_rows ? product({p.b, p.hk, s.query_parts, s.key_blocks, progress_bytes}) : 0);
+  reserve(&CpuBackwardSchedule::progress, "progress",
+          has_rows ? product({p.b, p.hk, s.query_parts, s.key_blocks, progress_bytes}) : 0);
   const std::int64_t partial_rows = s.parts_apart != 0 ? product({s.query_parts, p.hk, key_tokens(p)}) : 0;
-  place(&CpuBackwardSchedule::grad_k_partial, "grad_k_partial",
-        product({partial_rows, padded_columns(p.d), 4}));
-  place(&CpuBackwardSchedule::grad_v_partial, "grad_v_partial",
-        product({partial_rows, padded_columns(p.dv), 4}));
+  reserve(&CpuBackwardSchedule::grad_k_partial, "grad_k_partial",
+          product({partial_rows, padded_columns(p.d), 4}));
+  reserve(&CpuBackwardSchedule::grad_v_partial, "grad_v_partial",
+          product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
-  place(&CpuBackwardSchedule::grad_bias_partial, "grad_bias_partial", image_bytes);
+  reserve(&CpuBackwardSchedule::grad_bias_partial, "grad_bias_partial", image_bytes);
   const std::int64_t sharing = product({shared.batches ? p.b : 1, shared.heads ? p.hq : 1});
-  place(&CpuBackwardSchedule::grad_bias_lost, "grad_bias_lost", sharing > most_additions ? image_bytes : 0);
+  reserve(&CpuBackwardSchedule::grad_bias_lost, "grad_bias_lost", sharing > most_additions ? image_bytes : 0);
 
   const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
   const std::int64_t rows = product({p.b, p.hq, chunks});

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t most_part_keys = 2048;
 
 /// Query rows that share a K/V head and are handled together.
-std::int64_t packed_rows(const Problem& p) {
+std::int64_t pack_gqa_rows(const Problem& p) {
   return product({p.hq / p.hk, p.sq});
 }
 
@@ -34,7 +34,7 @@ std::int64_t most_rows(const Question& q) {
 }
 
 Refusal few_query_rows(const Question& q) {
-  const std::int64_t rows = packed_rows(q.problem), most = most_rows(q);
+  const std::int64_t rows = pack_gqa_rows(q.problem), most = most_rows(q);
   if (rows <= most) return {};
   return fmt::format("{} query rows share a K/V head, above its {}; the forward kernel takes any number",
                      rows, most);
@@ -61,7 +61,7 @@ std::span<const Rule> own_rules() {
 
 DecodeLayout layout_of(const KernelKey& key, const Target& target) {
   const Signature& s = key.signature;
-  return DecodeLayout({.pairs = vector_pairs(s.dtype, target),
+  return DecodeLayout({.vnni = vector_vnni(s.dtype, target),
                        .d = s.d,
                        .dv = s.dv,
                        .pack_gqa = key.algorithm.pack_gqa,
@@ -88,7 +88,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   const std::int64_t block_k = tile.algorithm.block_k;
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
-  const std::int64_t row_blocks = ceil_divide(packed_rows(p), tile.algorithm.pack_gqa);
+  const std::int64_t row_blocks = ceil_divide(pack_gqa_rows(p), tile.algorithm.pack_gqa);
   const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
   const KernelKey key = key_of(p, target, cpu_decode, &tile);
   plan.stages = {stage_of(cpu_decode, key, grid, layout_of(key, target).total())};

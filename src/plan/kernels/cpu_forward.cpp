@@ -34,7 +34,7 @@ std::int64_t blocks_of_rows(const Problem& p, std::int64_t block_rows) {
 /// blocks of a head, or of heads that are packed, have equal sizes.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
   const std::int64_t block_q = tile.algorithm.block_q;
-  constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
+  constexpr std::int64_t least = CpuForwardLayout::tile, enough = 256;
   const std::int64_t of_thread = product({p.hq, query_tokens(p)}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
   const std::int64_t rows = product({pack_gqa(p), p.sq});
@@ -46,7 +46,7 @@ CpuForwardSchedule whole_blocks(const Plan& plan, const Target::Tile& tile) {
   CpuForwardSchedule schedule;
   schedule.pack_gqa = pack_gqa(plan.problem);
   schedule.block_rows = rows_of_block(plan.problem, tile, plan.workers);
-  schedule.part_rows = std::max<std::int64_t>(schedule.block_rows, ForwardLayout::tile);
+  schedule.part_rows = std::max<std::int64_t>(schedule.block_rows, CpuForwardLayout::tile);
   schedule.whole_blocks = blocks_of_rows(plan.problem, schedule.block_rows);
   schedule.side_by_side = plan.workers;
   return schedule;
@@ -62,20 +62,20 @@ void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
   const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && schedule.pack_gqa == 1;
   if (plan.workers <= few_threads || last_are_small) return;
   schedule.part_rows =
-      round_up(ceil_divide(std::max<std::int64_t>(schedule.block_rows, 1), parts), ForwardLayout::tile);
+      round_up(ceil_divide(std::max<std::int64_t>(schedule.block_rows, 1), parts), CpuForwardLayout::tile);
   schedule.whole_blocks = std::max<std::int64_t>(schedule.whole_blocks - plan.workers, 0);
 }
 
-ForwardLayout layout_of(const KernelKey& key, const Target& target) {
+CpuForwardLayout layout_of(const KernelKey& key, const Target& target) {
   const Signature& s = key.signature;
   const Algorithm& a = key.algorithm;
-  return ForwardLayout({.depth = operand_depth(s.dtype, target, s.d),
-                        .key_depth = operand_depth(s.dtype, target, a.block_k),
-                        .pieces = operand_pieces(s.dtype, target),
-                        .dv = s.dv,
-                        .block_q = a.block_q,
-                        .block_k = a.block_k,
-                        .bias = has_elementwise_bias(s.bias)});
+  return CpuForwardLayout({.depth = operand_depth(s.dtype, target, s.d),
+                           .key_depth = operand_depth(s.dtype, target, a.block_k),
+                           .pieces = operand_pieces(s.dtype, target),
+                           .dv = s.dv,
+                           .block_q = a.block_q,
+                           .block_k = a.block_k,
+                           .bias = has_elementwise_bias(s.bias)});
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile, CpuForwardSchedule schedule) {
@@ -112,7 +112,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const double row_blocks =
       std::ceil(rows / static_cast<double>(std::max<std::int64_t>(schedule.block_rows, 1)));
   const Seconds computing =
-      seconds_to_compute(plan, ForwardLayout::tile, together, flops_per_second(plan, plan.problem.dtype));
+      seconds_to_compute(plan, CpuForwardLayout::tile, together, flops_per_second(plan, plan.problem.dtype));
   return (computing + 2 * row_blocks * seconds_to_read(plan, together)) / busy_workers(plan, stage, 1);
 }
 

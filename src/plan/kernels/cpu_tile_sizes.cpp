@@ -14,7 +14,7 @@ TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
   return {.lanes = target.vector_bytes / 4,
           .registers = target.vector_registers,
           .amx = !decodes && tile_unit(p.dtype, target),
-          .pairs = decodes ? vector_pairs(p.dtype, target) : pairs(p.dtype, target),
+          .vnni = decodes ? vector_vnni(p.dtype, target) : vnni(p.dtype, target),
           .pieces = decodes ? 1 : operand_pieces(p.dtype, target),
           .bytes = static_cast<std::int64_t>(bytes_of(p.dtype)),
           .d = p.d,
@@ -23,7 +23,7 @@ TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
 }
 
 /// "a multiple of 64, 256 or more"
-std::string told(const SizeRule& rule) {
+std::string describe(const SizeRule& rule) {
   if (rule.unit == rule.whole) return std::to_string(rule.unit);
   if (rule.whole > 0) return fmt::format("a power of two from {} to {}", rule.unit, rule.whole);
   return fmt::format("a multiple of {}{}", rule.unit,
@@ -35,7 +35,7 @@ Refusal check_size(const Question& q, AlgorithmField field, const SizeRule& rule
   const std::int64_t size = tile.algorithm.*field;
   if (rule.takes(size)) return {};
   return fmt::format("{}={} of its tile (line {} of targets/{}.toml) must be {}", name_of(field), size,
-                     tile.line, q.target.name, told(rule));
+                     tile.line, q.target.name, describe(rule));
 }
 
 Refusal check_tile(const Question& q, TileRules (*rules_of)(const TileMachine&)) {

@@ -19,7 +19,7 @@ constexpr std::int64_t zeros_of_block = 4096;
 constexpr std::int64_t key_rows = 64, bias_rows = 16;
 
 /// A part of the workspace, and the member of the schedule that points to it.
-struct Places {
+struct WorkspaceFields {
   Plan& plan;
   Schedule& schedule;
 
@@ -58,7 +58,7 @@ bool clears_grad_bias(const Problem& p) {
 /// The factor of dS before it is converted to fp16, whose smallest numbers are not small compared with those
 /// of a gradient if the scale is large: dS is then as large as with the usual scale of d = 64. It is
 /// bounded, as fp16 has a largest number too.
-double grad_s_factor(const Problem& p) {
+double ds_scale(const Problem& p) {
   constexpr double most = 256;
   if (p.dtype != DType::fp16) return 1;
   return std::exp2(std::ceil(std::log2(std::clamp(8 * std::fabs(scale_of(p)), 1.0, most))));
@@ -107,10 +107,10 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.first_stores = how.first_stores ? 1 : 0;
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
-  s.grad_s_factor = static_cast<float>(grad_s_factor(p));
+  s.ds_scale = static_cast<float>(ds_scale(p));
   s.p_exponent = p_exponent_of(p.dtype);
   s.p_scale = 1.0f / (1 << p_exponent_of(p.dtype));
-  s.grad_p_factor = s.grad_s_factor * s.p_scale;
+  s.grad_p_factor = s.ds_scale * s.p_scale;
   s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
@@ -125,18 +125,18 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.zeroed_vectors = zeroed / 16;
 
   Schedule schedule(s);
-  Places places{plan, schedule};
-  places.add(&GpuBackwardSchedule::delta, "delta", product({rows, 4}));
-  places.add(&GpuBackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
+  WorkspaceFields fields{plan, schedule};
+  fields.add(&GpuBackwardSchedule::delta, "delta", product({rows, 4}));
+  fields.add(&GpuBackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
   const auto next_part = [&plan] { return static_cast<int>(plan.workspace.parts.size()); };
   int first_zeroed = next_part();
-  places.add(&GpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  fields.add(&GpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
   if (how.first_stores) first_zeroed = next_part();
-  places.add(&GpuBackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
-  places.add(&GpuBackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
-  places.add(&GpuBackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
-  places.add(&GpuBackwardSchedule::tickets, "tickets", tickets_bytes);
-  places.add(&GpuBackwardSchedule::turns, "turns", turns_bytes);
+  fields.add(&GpuBackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
+  fields.add(&GpuBackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
+  fields.add(&GpuBackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
+  fields.add(&GpuBackwardSchedule::tickets, "tickets", tickets_bytes);
+  fields.add(&GpuBackwardSchedule::turns, "turns", turns_bytes);
   if (zeroed > 0) schedule.point(&GpuBackwardSchedule::zeroed, first_zeroed);
 
   const std::int64_t row_blocks = product({p.b, p.hq, ceil_divide(p.sq, how.block_q)});

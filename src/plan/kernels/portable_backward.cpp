@@ -36,7 +36,7 @@ std::int64_t shared_bytes(const KernelKey& key) {
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
 /// How many (batch, K/V head) pairs fit their Q, dO and sum of dQ in the cache together.
-std::int64_t pairs_together(const Problem& p) {
+std::int64_t batch_heads_together(const Problem& p) {
   if (mask_hides_nothing(p)) return 1;
   const std::int64_t row = (p.d + p.dv) * static_cast<std::int64_t>(bytes_of(p.dtype)) + p.d * 4;
   const std::int64_t pair = product({p.hq / p.hk, std::max<std::int64_t>(p.sq, 1), row});
@@ -49,7 +49,7 @@ bool bias_in_turn(const Problem& p) {
 }
 
 /// (batch, K/V head) pairs with separate blocks.
-std::int64_t pairs(const Problem& p) {
+std::int64_t batch_heads(const Problem& p) {
   const SharedBias shared(p);
   const bool in_turn = bias_in_turn(p);
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
@@ -73,7 +73,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
                          of_tile * number(layout.parts) / number(product({a.block_q, a.block_k}));
   const auto share = plan.target->portable_share.find(Pass::bwd);
   const double reached = share == plan.target->portable_share.end() ? 1 : share->second;
-  return number(product({p.b, p.hq})) * visible_pairs(p) * of_pair / busy_workers(plan, stage, 1) / reached;
+  return number(product({p.b, p.hq})) * visible_scores(p) * of_pair / busy_workers(plan, stage, 1) / reached;
 }
 
 Refusal shared_memory_fits(const Question& q) {
@@ -104,7 +104,7 @@ Refusal accumulators_leave_room(const Question& q) {
 
 bool takes(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
-  return is_wanted(q) && q.problem.d <= tile.max_d && q.problem.dv <= tile.max_dv &&
+  return is_selected(q) && q.problem.d <= tile.max_d && q.problem.dv <= tile.max_dv &&
          std::ranges::find(tile.dtypes, q.problem.dtype) != tile.dtypes.end() && !shared_memory_fits(q) &&
          !accumulators_leave_room(q) && !fragments_divide(q);
 }
@@ -145,7 +145,8 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   const std::int64_t block_q = tile.algorithm.block_q, group = p.hq / p.hk;
   Stage stage = stage_of(p, target, portable_backward, &tile, 0, 0);
   const portable::BackwardLayout layout = layout_of(stage.key);
-  const std::int64_t blocks = product({pairs(p), ceil_divide(p.sk, tile.algorithm.block_k), layout.parts});
+  const std::int64_t blocks =
+      product({batch_heads(p), ceil_divide(p.sk, tile.algorithm.block_k), layout.parts});
   GpuBackward how;
   how.block_q = block_q;
   how.grad_q_columns = layout.parts * layout.block_d;
@@ -159,7 +160,7 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
     how.grad_v_columns = layout.parts * layout.block_dv;
   }
   if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
-  how.side_by_side = std::min(pairs_together(p), std::max<std::int64_t>(pairs(p), 1));
+  how.side_by_side = std::min(batch_heads_together(p), std::max<std::int64_t>(batch_heads(p), 1));
   how.bias_in_turn = bias_in_turn(p);
   how.keys_descend = p.deterministic && has_right_edge(p);
   stage.grid = product({blocks, ceil_divide(group, how.part_heads)});

@@ -21,8 +21,8 @@ namespace {
 /// head or row. 1: they are not packed.
 std::int64_t pack_gqa(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
-  const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
-  return alike ? p.hq / p.hk : 1;
+  const bool sees_all = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
+  return sees_all ? p.hq / p.hk : 1;
 }
 
 portable::ForwardLayout layout_of(const Signature& s, const Algorithm& a) {
@@ -37,7 +37,7 @@ std::int64_t shared_bytes(const KernelKey& key) {
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
 /// The problem as the kernel sees it.
-Problem with_packed_gqa(const Problem& problem) {
+Problem with_pack_gqa(const Problem& problem) {
   const std::int64_t heads = pack_gqa(problem);
   if (heads == 1) return problem;
   Problem p = problem;
@@ -63,7 +63,7 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t hea
                          product({row_blocks(p, tile.algorithm.block_q), plan.splits}), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   stage.schedule =
-      Schedule(PortableForwardSchedule{split_keys_of(plan), pairs_side_by_side(p, cache_bytes), heads});
+      Schedule(PortableForwardSchedule{split_keys_of(plan), batch_heads_side_by_side(p, cache_bytes), heads});
   return stage;
 }
 
@@ -74,8 +74,8 @@ Refusal two_warps_share_rows(const Question& q) {
   if (across <= 1) return {};
   // A warp's keys are half a line of shared memory, or whole lines.
   const bool halves = keys == 64 || (keys > 0 && keys % 128 == 0);
-  const bool pairs = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
-  if (across == 2 && bytes_of(q.problem.dtype) <= 2 && pairs && halves) return {};
+  const bool even = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
+  if (across == 2 && bytes_of(q.problem.dtype) <= 2 && even && halves) return {};
   return fmt::format(
       "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands "
       "of 16 bits or less and 64 keys or a multiple of 128",
@@ -124,7 +124,7 @@ Refusal accumulators_leave_room(const Question& q) {
 Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
   if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
-  const std::int64_t blocks = row_blocks(with_packed_gqa(p), q.candidate.tile->algorithm.block_q);
+  const std::int64_t blocks = row_blocks(with_pack_gqa(p), q.candidate.tile->algorithm.block_q);
   if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
   return keys_are_many(q, 2 * least_split_keys);
 }
@@ -156,8 +156,8 @@ constexpr double of_the_lesser = 0.1;
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
-  const bool packed = stage.schedule.as<PortableForwardSchedule>().pack_gqa > 1;
-  const Seconds reading = seconds_to_read(plan, packed) / (plan.workers * drawn_share(busy, plan.workers));
+  const bool packs_gqa = stage.schedule.as<PortableForwardSchedule>().pack_gqa > 1;
+  const Seconds reading = seconds_to_read(plan, packs_gqa) / (plan.workers * drawn_share(busy, plan.workers));
   const Algorithm& a = stage.key.algorithm;
   const Seconds of_block =
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
@@ -184,14 +184,14 @@ constexpr AlgorithmField optional[] = {&Algorithm::block_d, &Algorithm::block_dv
 
 Result<Plan> plan_portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                                    const PlanOptions& options) {
-  Plan plan = start(with_packed_gqa(problem), target, options);
+  Plan plan = start(with_pack_gqa(problem), target, options);
   plan.stages = {forward_stage(plan, tile, pack_gqa(problem))};
   return finish_portable(std::move(plan), problem);
 }
 
 Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& target,
                                          const Target::Tile& tile, const PlanOptions& options) {
-  Plan plan = start(with_packed_gqa(problem), target, options);
+  Plan plan = start(with_pack_gqa(problem), target, options);
   const std::int64_t block_k = tile.algorithm.block_k, parts = parts_of_long_rows(problem);
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile.algorithm.block_q)), block_k);
   if (plan.splits < parts) split_keys(plan, parts, block_k);

@@ -13,18 +13,19 @@
 
 namespace regard {
 
-std::int64_t packed_rows_of_head(const Problem& p, std::int64_t block_q) {
+std::int64_t pack_gqa_rows_of_head(const Problem& p, std::int64_t block_q) {
   // Packed rows are masked in other tiles, with different rounding.
   if (p.varlen || p.batch_invariant) return 0;
-  return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
+  return Sm90ForwardLayout::pack_gqa_rows(p.sq, p.hq / p.hk, block_q);
 }
 
-std::int64_t packed_work(const Problem& p, std::int64_t block_q) {
-  return ceil_divide(p.hq / p.hk * packed_rows_of_head(p, block_q), block_q);
+std::int64_t pack_gqa_work(const Problem& p, std::int64_t block_q) {
+  return ceil_divide(p.hq / p.hk * pack_gqa_rows_of_head(p, block_q), block_q);
 }
 
 std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t cluster) {
-  if (const std::int64_t packed = packed_work(p, block_q); packed > 0) return product({p.hk, p.b, packed});
+  if (const std::int64_t row_blocks = pack_gqa_work(p, block_q); row_blocks > 0)
+    return product({p.hk, p.b, row_blocks});
   // Every packed sequence may end with a block that is not full.
   if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
   return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});
@@ -43,7 +44,7 @@ std::int64_t shared_bytes(const KernelKey& key) {
 /// The part of the L2 cache for K and V.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
-constexpr std::int64_t most_pairs = std::numeric_limits<i32>::max();
+constexpr std::int64_t most_batch_heads = std::numeric_limits<i32>::max();
 
 /// Rounds of blocks that end evenly if the longest work goes first.
 constexpr std::int64_t last_rounds = 4;
@@ -59,11 +60,11 @@ bool memory_limits(const Problem& p, const Target& target) {
 }
 
 /// The groups in which (batch, head) pairs are processed, with `heads` of them per sequence.
-Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int64_t heads) {
+Sm90ForwardSchedule grouped_batch_heads(const Plan& plan, std::int64_t work, std::int64_t heads) {
   const Problem& p = plan.problem;
   Sm90ForwardSchedule schedule{split_keys_of(plan)};
-  const auto group = [&schedule](std::int64_t pairs) {
-    schedule.side_by_side = static_cast<i32>(std::min(pairs, most_pairs));
+  const auto group = [&schedule](std::int64_t batch_heads) {
+    schedule.side_by_side = static_cast<i32>(std::min(batch_heads, most_batch_heads));
     return schedule;
   };
   const std::int64_t sharing = heads / p.hk;  // pairs that share K and V
@@ -71,18 +72,19 @@ Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int6
   if (every_row_sees_all_keys(p)) return group(sharing);
   // Sequences of different lengths are processed one after the other, the longest first.
   const std::int64_t in_cache =
-      std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
+      std::max<std::int64_t>(batch_heads_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
   if (p.varlen || p.lengths) return group(std::min(in_cache, heads));
   // A group starts with its longest work, which reads keys that no block has read yet. Small groups read
   // evenly; the last one is large, so that work ends evenly.
-  const std::int64_t pairs = product({p.b, heads});
+  const std::int64_t batch_heads = product({p.b, heads});
   const auto holding = [&](std::int64_t blocks) {
-    const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
+    const std::int64_t whole = blocks / std::max<std::int64_t>(work / batch_heads * sharing, 1);
     return std::min(std::max<std::int64_t>(whole, 1) * sharing, in_cache);
   };
   const std::int64_t together = holding(memory_limits(p, *plan.target) ? plan.workers / 2 : plan.workers);
-  const std::int64_t before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.workers), 0);
-  schedule.before_last = static_cast<i32>(std::min(round_up(before_last, together), most_pairs));
+  const std::int64_t before_last =
+      std::max<std::int64_t>(batch_heads - holding(last_rounds * plan.workers), 0);
+  schedule.before_last = static_cast<i32>(std::min(round_up(before_last, together), most_batch_heads));
   return group(together);
 }
 
@@ -91,15 +93,15 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   Plan plan = start(p, target, options);
   const std::int64_t block_q = tile.algorithm.block_q;
   if (parts > 1) split_keys(plan, parts, tile.algorithm.block_k);
-  const std::int64_t packed = packed_rows_of_head(p, block_q);
+  const std::int64_t rows_of_head = pack_gqa_rows_of_head(p, block_q);
   const std::int64_t cluster = tile.algorithm.cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
   const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  stage.schedule = Schedule(grouped_pairs(plan, work, packed > 0 ? p.hk : p.hq));
-  if (packed > 0) stage.key.algorithm.pack_gqa = block_q / packed;
+  stage.schedule = Schedule(grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq));
+  if (rows_of_head > 0) stage.key.algorithm.pack_gqa = block_q / rows_of_head;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
   // Work of equal size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.

@@ -8,10 +8,10 @@ namespace regard {
 
 /// Rows per query head in a block of several heads of one K/V head, if there are few rows; 0: they are not
 /// packed.
-std::int64_t packed_rows_of_head(const Problem&, std::int64_t block_q);
+std::int64_t pack_gqa_rows_of_head(const Problem&, std::int64_t block_q);
 
 /// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
-std::int64_t packed_work(const Problem&, std::int64_t block_q);
+std::int64_t pack_gqa_work(const Problem&, std::int64_t block_q);
 
 /// Blocks of query rows to be processed, each once for every part of the keys; those of a cluster go
 /// together.

@@ -69,7 +69,7 @@ Refusal rows_for_clusters(const Question& q) {
   if (q.candidate.tile->algorithm.cluster <= 1) return {};
   const Problem& p = q.problem;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
-  if (p.sq > block_q && p.sk > 0 && packed_rows_of_head(p, block_q) == 0) return {};
+  if (p.sq > block_q && p.sk > 0 && pack_gqa_rows_of_head(p, block_q) == 0) return {};
   return std::string("its clusters need keys and query rows for two blocks; use a tile without clusters");
 }
 
@@ -77,7 +77,7 @@ Refusal packs_gqa(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
-  const bool has_few = packed_work(p, few) == 1;
+  const bool has_few = pack_gqa_work(p, few) == 1;
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
@@ -85,12 +85,12 @@ Refusal packs_gqa(const Question& q) {
         "packed and without batch_invariant; use a larger one",
         few);
   }
-  if (packed_work(p, block_q) == 0) return {};
+  if (pack_gqa_work(p, block_q) == 0) return {};
   const auto& tiles = q.target.tiles;
   const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
     const Candidate instead{q.candidate.recipe, &other};
     const Question of_other{p, q.target, instead, q.options};
-    return could_take(q, other) && other.algorithm.block_q == few && is_wanted(of_other);
+    return could_take(q, other) && other.algorithm.block_q == few && is_selected(of_other);
   });
   if (has_few && has_tile_of_few) {
     return fmt::format(
@@ -160,7 +160,7 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
     example.sq = sq;
     if (mask_hides_nothing(example) != hides_nothing) return;  // this needs another kernel
     if (rows_for_clusters(question) || packs_gqa(question)) return;
-    const std::int64_t rows = packed_rows_of_head(example, block_q);
+    const std::int64_t rows = pack_gqa_rows_of_head(example, block_q);
     packs.insert(rows > 0 ? block_q / rows : 0);
   };
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;

@@ -167,10 +167,10 @@ Code cuStreamSynchronize(Stream stream) {
   return success;
 }
 const char* fake_waits() {
-  static std::string told;
+  static std::string printed;
   const std::lock_guard lock(mutex);
-  told = std::exchange(waits, {});
-  return told.c_str();
+  printed = std::exchange(waits, {});
+  return printed.c_str();
 }
 Code cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address memory) {
   ++state.asked;

@@ -47,9 +47,9 @@ def reference_of(q, k, v, grad_o, *, masks, alibi=None, sink=None, bias=None, ke
     return [x[0].swapaxes(0, 1) for x in (o, *grads)], lse[0], of_scores[0], of_sink
 
 
-def close(got, wanted, tolerance=5e-5):
-    wanted = torch.from_numpy(numpy.ascontiguousarray(wanted))
-    torch.testing.assert_close(got.detach().double(), wanted, rtol=tolerance, atol=tolerance)
+def close(got, expected, tolerance=5e-5):
+    expected = torch.from_numpy(numpy.ascontiguousarray(expected))
+    torch.testing.assert_close(got.detach().double(), expected, rtol=tolerance, atol=tolerance)
 
 
 # AITER's arguments, and the same for the reference.
@@ -68,7 +68,7 @@ CASES = {
 }
 
 
-def told(arguments, said):
+def oracle_options(arguments, said):
     said = {"masks": {}, **said}
     if "alibi_slopes" in arguments:
         said["alibi"] = arguments["alibi_slopes"]
@@ -89,9 +89,11 @@ def test_dense(name):
     out.backward(grad_o)
     of_sinks = 0
     for b in range(2):
-        (o, *grads), wanted_lse, _, of_sink = reference_of(q[b], k[b], v[b], grad_o[b], **told(arguments, said))
+        (o, *grads), expected_lse, _, of_sink = reference_of(
+            q[b], k[b], v[b], grad_o[b], **oracle_options(arguments, said)
+        )
         close(out[b], o)
-        close(lse[b], wanted_lse)
+        close(lse[b], expected_lse)
         for tensor, grad in zip((q, k, v), grads):
             close(tensor.grad[b], grad)
         of_sinks = of_sinks + of_sink if sink is not None else 0
@@ -140,11 +142,11 @@ def test_packed(name, padded):
             close(k.grad[keys], numpy.zeros((sk, HK, 16)))
             continue
         more = {"bias": given["bias"][rows, :sk].detach()} if name == "bias" else {}
-        (o, *grads), wanted_lse, of_scores, of_sink = reference_of(
-            q[rows], k[keys], v[keys], grad_o[rows], **told(arguments, said), **more
+        (o, *grads), expected_lse, of_scores, of_sink = reference_of(
+            q[rows], k[keys], v[keys], grad_o[rows], **oracle_options(arguments, said), **more
         )
         close(out[rows], o)
-        close(lse[:, rows], wanted_lse)
+        close(lse[:, rows], expected_lse)
         for tensor, at, grad in zip((q, k, v), (rows, keys, keys), grads):
             close(tensor.grad[at], grad)
         if name == "bias":
@@ -175,9 +177,9 @@ def test_dropout_is_told_by_bytes():
     assert s_dmask.shape == (1, HQ, 9, 20) and s_dmask.dtype == torch.uint8
     kept = (s_dmask <= math.floor(0.7 * 255)).numpy()
     assert 0 < kept.mean() < 1
-    (o, *_), wanted_lse, *_ = reference_of(q[0], k[0], v[0], q[0], masks={}, kept=kept, p=0.3)
+    (o, *_), expected_lse, *_ = reference_of(q[0], k[0], v[0], q[0], masks={}, kept=kept, p=0.3)
     close(out[0], o)
-    close(lse[0], wanted_lse)
+    close(lse[0], expected_lse)
     assert regard.aiter.flash_attn_func(q, k, v, return_attn_probs=True)[1].shape == (0,)
 
 

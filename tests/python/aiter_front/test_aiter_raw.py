@@ -31,42 +31,42 @@ def packed():
     return [tensor.flatten(0, 1) for tensor in (Q, K, V)]
 
 
-def equal(found, wanted):
-    for one, other in zip(found, wanted):
+def equal(found, expected):
+    for one, other in zip(found, expected):
         torch.testing.assert_close(one, other)
 
 
 def test_dense_passes():
-    wanted, wanted_lse = aiter.flash_attn_func(Q, K, V, causal=True, bias=BIAS, sink_ptr=SINK, return_lse=True)
-    dq, dk, dv, dbias, d_sink = of_wanted = gradients(wanted, Q, K, V, BIAS, SINK)
+    expected, expected_lse = aiter.flash_attn_func(Q, K, V, causal=True, bias=BIAS, sink_ptr=SINK, return_lse=True)
+    dq, dk, dv, dbias, d_sink = of_expected = gradients(expected, Q, K, V, BIAS, SINK)
     out, lse, s_dmask, _ = aiter.mha_fwd(
         Q, K, V, 0.0, 0.25, True, -1, -1, 0, True, False, bias=BIAS, sink_ptr=SINK, out=torch.empty_like(Q)
     )
-    equal((out, lse), (wanted, wanted_lse))
+    equal((out, lse), (expected, expected_lse))
     assert not out.requires_grad and s_dmask.numel() == 0
-    memory = [torch.full_like(gradient, torch.nan) for gradient in of_wanted[:4]] + [torch.zeros(4)]
+    memory = [torch.full_like(gradient, torch.nan) for gradient in of_expected[:4]] + [torch.zeros(4)]
     bias, sink = BIAS.detach(), SINK.detach()
     scores = (0.0, 0.25, True, -1, -1, True)
     results = aiter.mha_bwd(
         GRAD_O, Q, K, V, out, lse, *scores, *memory[:4], bias, sink=sink.expand(2, 4), d_sink=memory[4]
     )
-    equal(memory, of_wanted)
+    equal(memory, of_expected)
     assert all(one is other for one, other in zip(results[:3], memory)) and results[3].numel() == 0
     equal(aiter.mha_bwd(GRAD_O, Q, K, V, out, lse, *scores, bias=bias)[:3], (dq, dk, dv))
     names = {"rng_state": None, "sink": sink, "d_sink": torch.zeros(4)}
     memory = [torch.empty_like(tensor) for tensor in (Q, K, V, BIAS)]
     mha._flash_attn_backward(GRAD_O, Q, K, V, out, lse, *memory, 0.0, 0.25, True, -1, -1, bias, None, True, **names)
-    equal((*memory, names["d_sink"]), of_wanted)
+    equal((*memory, names["d_sink"]), of_expected)
 
 
 def test_packed_passes():
-    wanted, wanted_lse = aiter.flash_attn_varlen_func(
+    expected, expected_lse = aiter.flash_attn_varlen_func(
         *packed(), *LENGTHS, causal=True, window_size=(4, 0, 1), sink_ptr=SINK, return_lse=True
     )
     out, lse, *_ = aiter.mha_varlen_fwd(
         *packed(), *LENGTHS, 0, 0.0, 0.25, 0.0, False, True, 4, 0, 1, True, False, sink_ptr=SINK
     )
-    equal((out, lse), (wanted, wanted_lse))
+    equal((out, lse), (expected, expected_lse))
     again = mha._flash_attn_varlen_forward(
         *packed(),
         STARTS_Q,
@@ -86,16 +86,16 @@ def test_packed_passes():
         sink_ptr=SINK,
         return_lse=True,
     )
-    equal(again[:2], (wanted, wanted_lse))
+    equal(again[:2], (expected, expected_lse))
     # AITER's backward takes no sink tokens: the reference is a window without them.
-    wanted, lse = aiter.flash_attn_varlen_func(*packed(), *LENGTHS, window_size=(4, 2), return_lse=True)
-    of_wanted = [gradient.flatten(0, 1) for gradient in gradients(wanted, Q, K, V)]
-    inputs = (GRAD_O.flatten(0, 1), *packed(), wanted.detach(), lse, *LENGTHS)
-    equal(aiter.mha_varlen_bwd(*inputs, 0.0, 0.25, False, False, 4, 2, True)[:3], of_wanted)
-    equal(aiter.fmha_v3_varlen_bwd(*inputs, 0.0, 0.25, False, False, 4, 2, True, True, 1)[:3], of_wanted)
-    memory = [torch.empty_like(gradient) for gradient in of_wanted]
+    expected, lse = aiter.flash_attn_varlen_func(*packed(), *LENGTHS, window_size=(4, 2), return_lse=True)
+    of_expected = [gradient.flatten(0, 1) for gradient in gradients(expected, Q, K, V)]
+    inputs = (GRAD_O.flatten(0, 1), *packed(), expected.detach(), lse, *LENGTHS)
+    equal(aiter.mha_varlen_bwd(*inputs, 0.0, 0.25, False, False, 4, 2, True)[:3], of_expected)
+    equal(aiter.fmha_v3_varlen_bwd(*inputs, 0.0, 0.25, False, False, 4, 2, True, True, 1)[:3], of_expected)
+    memory = [torch.empty_like(gradient) for gradient in of_expected]
     mha._flash_attn_varlen_backward(*inputs[:6], *memory, *LENGTHS, 0.0, 0.25, False, 4, 2, None, True)
-    equal(memory, of_wanted)
+    equal(memory, of_expected)
 
 
 def test_dropout_is_that_of_the_state():
@@ -140,12 +140,12 @@ def test_each_sequence_has_its_own_sinks():
     """Dense and packed, with padding in between: as if each sequence were a separate batch."""
     sinks = leaf(7, 2, 4)
     lengths_q, lengths_k = (8, 5), (12, 7)
-    wanted, results = [], []
+    expected, results = [], []
     for b, (sq, sk) in enumerate(zip(lengths_q, lengths_k)):
         q, k, v = Q[b : b + 1, :sq], K[b : b + 1, :sk], V[b : b + 1, :sk]
         out, lse = aiter.flash_attn_func(q, k, v, sink_ptr=sinks[b], return_lse=True)
         results.append((out, lse))
-        wanted.append(torch.autograd.grad(out, sinks, GRAD_O[b : b + 1, :sq], retain_graph=True)[0].sum(0))
+        expected.append(torch.autograd.grad(out, sinks, GRAD_O[b : b + 1, :sq], retain_graph=True)[0].sum(0))
     out, lse = torch.full((18, 4, 16), torch.nan), torch.full((4, 18), torch.nan)
     for b, (one, of_one) in enumerate(results):
         out[9 * b : 9 * b + one.shape[1]], lse[:, 9 * b : 9 * b + one.shape[1]] = one[0].detach(), of_one[0].detach()
@@ -157,36 +157,36 @@ def test_each_sequence_has_its_own_sinks():
     d_sink = torch.ones(4)
     inputs = (GRAD_O.flatten(0, 1), *packed(), out, lse, *starts, 9, 12)
     aiter.mha_varlen_bwd(*inputs, 0.0, 0.25, False, False, -1, -1, True, **padded, sink=sinks, d_sink=d_sink)
-    equal([d_sink], [1 + wanted[0] + wanted[1]])
+    equal([d_sink], [1 + expected[0] + expected[1]])
     out, lse = results[0]
     d_sink = torch.zeros(4)
     dense = (GRAD_O[:1, :8], Q[:1, :8], K[:1], V[:1], out, lse)
     aiter.mha_bwd(*dense, 0.0, 0.25, False, -1, -1, True, sink=sinks[:1], d_sink=d_sink)
-    equal([d_sink], [wanted[0]])
+    equal([d_sink], [expected[0]])
     with pytest.raises(ValueError, match=r"sink has shape \[2, 4\] .* must be \[1, 4\] or \[4\]"):
         aiter.mha_bwd(*dense, 0.0, 0.25, False, -1, -1, True, sink=sinks, d_sink=d_sink)
 
 
 def test_functions_of_single_kernels():
-    wanted, lse = aiter.flash_attn_func(Q, K, V, softmax_scale=0.3, causal=True, return_lse=True)
+    expected, lse = aiter.flash_attn_func(Q, K, V, softmax_scale=0.3, causal=True, return_lse=True)
     with_sink, lse_of_sink = aiter.flash_attn_func(
         Q, K, V, softmax_scale=0.3, causal=True, sink_ptr=SINK, return_lse=True
     )
-    equal([aiter.fmha_fwd_bf16_opus_fwd(Q, K, V, 0.3, True)], [wanted])
-    equal(aiter.fmha_fwd_with_sink_asm(Q, K, V, 0.3, True, True), (wanted, lse))
+    equal([aiter.fmha_fwd_bf16_opus_fwd(Q, K, V, 0.3, True)], [expected])
+    equal(aiter.fmha_fwd_with_sink_asm(Q, K, V, 0.3, True, True), (expected, lse))
     equal(aiter.fmha_fwd_with_sink_asm(Q, K, V, 0.3, True, True, SINK), (with_sink, lse_of_sink))
-    equal(aiter.mha_fwd_native_splitkv(Q, K, V, None, 0.3, True, True, 2), (wanted, lse))
+    equal(aiter.mha_fwd_native_splitkv(Q, K, V, None, 0.3, True, True, 2), (expected, lse))
     out = torch.empty_like(packed()[0])
     found = aiter.fmha_fwd_bf16_opus_varlen_fwd(*packed(), 0.3, True, *LENGTHS, out)
     assert found is out
-    equal([out], [wanted.flatten(0, 1)])
+    equal([out], [expected.flatten(0, 1)])
     out, of_rows = aiter.fmha_fwd_with_sink_varlen_asm(*packed(), STARTS_Q, STARTS_K, 9, 0.3, True, True, SINK)
     equal((out, of_rows), (with_sink.flatten(0, 1), lse_of_sink.transpose(1, 2).flatten(0, 1)[..., None]))
     out = mha.fmha_v3_fwd(Q, K, V, 0.0, 0.3, True, -1, -1, False, False, 1)
-    equal(out[:1], [wanted])
+    equal(out[:1], [expected])
     equal(
         mha.fmha_v3_varlen_fwd(*packed(), *LENGTHS, 0, 0.0, 0.3, 0.0, False, True, -1, -1, False, False, 1)[:1],
-        [wanted.flatten(0, 1)],
+        [expected.flatten(0, 1)],
     )
 
 
@@ -194,15 +194,15 @@ def test_classes():
     dense = mha.FlashAttnFunc.apply(
         Q, K, V, 0.0, 0.3, True, (-1, -1), None, None, True, False, False, True, True, 1, None, None, SINK, 0
     )
-    wanted = aiter.flash_attn_func(Q, K, V, softmax_scale=0.3, causal=True, sink_ptr=SINK)
-    equal(gradients(dense, Q, SINK), gradients(wanted, Q, SINK))
+    expected = aiter.flash_attn_func(Q, K, V, softmax_scale=0.3, causal=True, sink_ptr=SINK)
+    equal(gradients(dense, Q, SINK), gradients(expected, Q, SINK))
     rows = mha.FlashAttnVarlenFunc.apply(
         *packed(), *LENGTHS, 0, 0.0, 0.3, 5.0, True, (4, 0), None, None, False, False, False, None, None, True
     )
-    wanted = aiter.flash_attn_varlen_func(
+    expected = aiter.flash_attn_varlen_func(
         *packed(), *LENGTHS, softmax_scale=0.3, logits_soft_cap=5.0, causal=True, window_size=(4, 0)
     )
-    equal(gradients(rows, Q), gradients(wanted, Q))
+    equal(gradients(rows, Q), gradients(expected, Q))
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,10 @@ def by_torch(tensors, options):
 
 def close(results, tensors, options, of_out=2.0, of_gradients=3.0):
     """The criterion of flash_attn's own tests: the error is at most a few times that of PyTorch's operators."""
-    wanted, lse = expected(tensors, options)
+    correct, lse = expected(tensors, options)
     plain = by_torch(tensors, options)
     names = ("out", "dq", "dk", "dv")
-    for name, result, right, other in zip(names, results, wanted, plain):
+    for name, result, right, other in zip(names, results, correct, plain):
         assert result.dtype == tensors[0].dtype and result.shape == right.shape, name
         allowed = (of_out if name == "out" else of_gradients) * largest(other - right) + 1e-5
         assert largest(result - right) <= allowed, name

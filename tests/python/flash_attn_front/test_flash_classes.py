@@ -51,15 +51,15 @@ FOUR = (0.3, True, (4, 0), None, 5.0)  # softmax_scale to softcap
     ],
 )
 def test_apply(call, tensors):
-    wanted_of = leaves(Q, K, V)
-    wanted = two.flash_attn_func(*wanted_of, **SCORES)
-    wanted.backward(GRAD_O)
+    expected_of = leaves(Q, K, V)
+    expected = two.flash_attn_func(*expected_of, **SCORES)
+    expected.backward(GRAD_O)
     given = leaves(*tensors)
     out = call(*given)
     out.backward(GRAD_O.view(out.shape))
-    torch.testing.assert_close(out.view(wanted.shape), wanted)
+    torch.testing.assert_close(out.view(expected.shape), expected)
     found = torch.cat([tensor.grad.flatten() for tensor in given]).sort().values
-    torch.testing.assert_close(found, torch.cat([tensor.grad.flatten() for tensor in wanted_of]).sort().values)
+    torch.testing.assert_close(found, torch.cat([tensor.grad.flatten() for tensor in expected_of]).sort().values)
 
 
 def test_rotary_embeddings_are_applied():
@@ -87,7 +87,7 @@ def test_apply_is_part_of_a_compiled_graph():
 
     given = leaves(Q, K, V)
     out = torch.compile(function, backend="aot_eager", fullgraph=True)(*given)
-    wanted = function(*given)
-    torch.testing.assert_close(out, wanted)
-    for found, right in zip(*(torch.autograd.grad(result, given, GRAD_O) for result in (out, wanted))):
+    expected = function(*given)
+    torch.testing.assert_close(out, expected)
+    for found, right in zip(*(torch.autograd.grad(result, given, GRAD_O) for result in (out, expected))):
         torch.testing.assert_close(found, right)

@@ -34,7 +34,7 @@ MATRIX = [
 ]
 
 
-def told(case):
+def describe(case):
     words = [f"{case.sq}-{case.sk}-{case.d}-{case.hk}", str(case.dtype)[6:], "causal" if case.causal else ""]
     words += [f"window{case.window}" if case.window != (-1, -1) else "", "alibi" if case.alibi else ""]
     return " ".join(word for word in [*words, f"cap{case.softcap}" if case.softcap else ""] if word)
@@ -49,17 +49,17 @@ def judge(case, call, inputs, tensors, dropout=0.0, **arguments):
     return out, lse, options, gradients
 
 
-@pytest.mark.parametrize("case", MATRIX, ids=told)
+@pytest.mark.parametrize("case", MATRIX, ids=describe)
 def test_out_lse_and_gradients(case):
     tensors = case.numbers()
     inputs = leaves(*tensors[:3])
     out, lse, options, gradients = judge(case, flash_attn_func, inputs, tensors)
-    wanted = close([out, *gradients], tensors, options).float()
-    wanted = wanted.masked_fill(wanted == -math.inf, math.inf)
-    torch.testing.assert_close(lse, wanted, rtol=1e-4, atol=1e-4)
+    expected = close([out, *gradients], tensors, options).float()
+    expected = expected.masked_fill(expected == -math.inf, math.inf)
+    torch.testing.assert_close(lse, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("case", [MATRIX[0], MATRIX[2], MATRIX[9]], ids=told)
+@pytest.mark.parametrize("case", [MATRIX[0], MATRIX[2], MATRIX[9]], ids=describe)
 def test_dropout(case):
     tensors = case.numbers()
     inputs = leaves(*tensors[:3])
@@ -71,7 +71,7 @@ def test_dropout(case):
     assert not torch.equal(flash_attn_func(*inputs, 0.17, **case.arguments()), out)
 
 
-@pytest.mark.parametrize("case", [MATRIX[1], MATRIX[6]], ids=told)
+@pytest.mark.parametrize("case", [MATRIX[1], MATRIX[6]], ids=describe)
 def test_packed_tensors_are_their_parts(case):
     same = Case(case.sk, case.sk, case.d, case.hk, case.hk, case.b, case.dtype, case.causal)
     tensors = same.numbers()
@@ -112,7 +112,7 @@ def packed(parts, index):
     return torch.cat([tensors[index][0] for _, tensors in parts])
 
 
-@pytest.mark.parametrize("case", VARLEN, ids=told)
+@pytest.mark.parametrize("case", VARLEN, ids=describe)
 def test_packed_sequences_are_each_a_call(case):
     parts = sequences(case, LENGTHS)
     lengths_q, lengths_k = zip(*LENGTHS)
@@ -130,8 +130,8 @@ def test_packed_sequences_are_each_a_call(case):
         if 0 in (one.sq, one.sk):
             assert all(not result.any() for result in results) and (rows == math.inf).all()
             continue
-        wanted = close([result[None] for result in results], tensors, one.options(), of_out=4).float()[0]
-        torch.testing.assert_close(rows, wanted.masked_fill(wanted == -math.inf, math.inf), rtol=1e-4, atol=1e-4)
+        expected = close([result[None] for result in results], tensors, one.options(), of_out=4).float()[0]
+        torch.testing.assert_close(rows, expected.masked_fill(expected == -math.inf, math.inf), rtol=1e-4, atol=1e-4)
 
 
 def test_packed_sequences_in_packed_tensors():

@@ -53,10 +53,10 @@ def by_torch(module, x, mask=None, causal=False):
 def test_attention_with_projections(options, flash):
     module = mha.MHA(32, 4, use_flash_attn=flash, **options)
     out = module(X, x_kv=OTHER if module.cross_attn else None)
-    wanted = by_torch(module, X, causal=options.get("causal", False))
-    torch.testing.assert_close(out, wanted)
+    expected = by_torch(module, X, causal=options.get("causal", False))
+    torch.testing.assert_close(out, expected)
     names, parameters = zip(*module.named_parameters())
-    found, right = (torch.autograd.grad(result.square().sum(), parameters) for result in (out, wanted))
+    found, right = (torch.autograd.grad(result.square().sum(), parameters) for result in (out, expected))
     for name, one, other in zip(names, found, right):
         torch.testing.assert_close(one, other, msg=lambda said, name=name: f"{name}: {said}")
 
@@ -73,8 +73,8 @@ def test_padding_moves_the_diagonal_of_cross_attention():
     for b, length in enumerate(MASK.sum(-1)):
         seen = torch.ones(4, int(length), dtype=torch.bool).tril(int(length) - 4)
         k, v = kv[b : b + 1, :length].transpose(1, 3).unbind(2)
-        wanted = scaled_dot_product_attention(q[b : b + 1].transpose(1, 2), k, v, attn_mask=seen).transpose(1, 2)
-        torch.testing.assert_close(out[b : b + 1], wanted)
+        expected = scaled_dot_product_attention(q[b : b + 1].transpose(1, 2), k, v, attn_mask=seen).transpose(1, 2)
+        torch.testing.assert_close(out[b : b + 1], expected)
 
 
 def test_packed_sequences():

@@ -42,8 +42,8 @@ def test_the_signs_are_the_mask_of_the_call():
     case = Case(40, 60, 64)
     tensors = case.numbers()
     out, _, s = flash_attn_func(*tensors[:3], 0.5, return_attn_probs=True)
-    wanted = expected(tensors, case.options(kept_of(s, case), 0.5))[0][0]
-    torch.testing.assert_close(out.double(), wanted, rtol=5e-3, atol=5e-3)
+    correct = expected(tensors, case.options(kept_of(s, case), 0.5))[0][0]
+    torch.testing.assert_close(out.double(), correct, rtol=5e-3, atol=5e-3)
 
 
 def test_random_bytes(ck):
@@ -52,8 +52,8 @@ def test_random_bytes(ck):
     out, _, s = flash_attn_func(*tensors[:3], 0.3, return_attn_probs=True)
     assert s.shape == (2, 4, 40, 60) and s.dtype == torch.uint8
     kept = math.floor(255 * 0.7) - s.float() >= 0
-    wanted = expected(tensors, case.options(kept.numpy(), 0.3))[0][0]
-    torch.testing.assert_close(out.double(), wanted, rtol=5e-3, atol=5e-3)
+    correct = expected(tensors, case.options(kept.numpy(), 0.3))[0][0]
+    torch.testing.assert_close(out.double(), correct, rtol=5e-3, atol=5e-3)
 
 
 def test_random_bytes_of_packed_sequences(ck):

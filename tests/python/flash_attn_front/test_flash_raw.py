@@ -86,9 +86,9 @@ def test_the_extension():
     into = torch.empty_like(q)
     assert flash_attn_gpu.fwd(q, k, v, into, None, *scores, False, None)[0] is into and torch.equal(into, out)
     grads = flash_attn_gpu.bwd(grad_o, q, k, v, out, lse, None, None, None, None, *scores, False, None, state)
-    wanted = [torch.empty_like(q) for _ in range(3)]
-    _flash_attn_backward(grad_o, q, k, v, out, lse, *wanted, *scores, None, False)
-    assert all(map(torch.equal, grads, wanted))
+    expected = [torch.empty_like(q) for _ in range(3)]
+    _flash_attn_backward(grad_o, q, k, v, out, lse, *expected, *scores, None, False)
+    assert all(map(torch.equal, grads, expected))
     with pytest.raises(RuntimeError, match="`generator` argument is no longer supported"):
         flash_attn_gpu.fwd(q, k, v, None, None, *scores, False, torch.Generator())
 

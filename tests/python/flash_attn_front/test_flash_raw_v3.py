@@ -43,8 +43,8 @@ def test_both_passes(case):
     returned = _flash_attn_backward(grad_o, *inputs, out, lse, **words)
     assert all(got is given for got, given in zip(returned, gradients))
     assert [gradient._version for gradient in gradients] == [1, 1, 1]  # autograd knows
-    wanted = close([out, *gradients], tensors, case.options())
-    torch.testing.assert_close(lse, wanted.float(), rtol=1e-4, atol=1e-4)
+    expected = close([out, *gradients], tensors, case.options())
+    torch.testing.assert_close(lse, expected.float(), rtol=1e-4, atol=1e-4)
 
 
 def test_packed_sequences_that_are_used_in_part(operators):
@@ -70,12 +70,12 @@ def test_operators_are_the_functions(operators):
     q, k, v, grad_o = Case(12, 12, 16, hk=4).numbers()
     given = torch.empty_like(q)
     out, lse, *_ = operators.fwd(q, k, v, out=given, is_causal=True, num_splits=3, pack_gqa=True, sm_margin=2)
-    wanted = flash_attn_func(q, k, v, causal=True, return_attn_probs=True)
-    assert out.data_ptr() == given.data_ptr() and all(map(torch.equal, (out, lse), wanted))
+    expected = flash_attn_func(q, k, v, causal=True, return_attn_probs=True)
+    assert out.data_ptr() == given.data_ptr() and all(map(torch.equal, (out, lse), expected))
     gradients = operators.bwd(grad_o, q, k, v, out, lse, is_causal=True, deterministic=True)
     assert len(gradients) == 8 and not any(part.numel() for part in gradients[3:])
-    wanted = _flash_attn_backward(grad_o, q, k, v, out, lse, is_causal=True, deterministic=True)
-    assert all(map(torch.equal, gradients, wanted))
+    expected = _flash_attn_backward(grad_o, q, k, v, out, lse, is_causal=True, deterministic=True)
+    assert all(map(torch.equal, gradients, expected))
     chunked = operators.fwd(q, k, v, attention_chunk=5)[0]
     assert torch.equal(chunked, flash_attn_func(q, k, v, attention_chunk=5))
 

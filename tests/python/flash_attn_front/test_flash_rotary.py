@@ -55,8 +55,8 @@ def test_packed_sequences_begin_anew():
     cos, sin = tables(torch.float32)
     out = apply_rotary_emb(x, cos, sin, cu_seqlens=starts, max_seqlen=12)
     for first, last in ((0, 4), (4, 11)):
-        wanted = rotated(x[None, first:last], [0], False)[0]
-        torch.testing.assert_close(out[first:last].double(), wanted, rtol=1e-5, atol=1e-5)
+        expected = rotated(x[None, first:last], [0], False)[0]
+        torch.testing.assert_close(out[first:last].double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_parts_of_packed_tensors():
@@ -70,8 +70,8 @@ def test_parts_of_packed_tensors():
 
     grouped = before.flatten(2, 3)[:, :, :8].clone()  # 4 heads of Q, 2 of K and of V
     apply_rotary_emb_qkv_(grouped, cos, sin, num_heads_q=4)
-    wanted = rotated(before.flatten(2, 3)[:, :, :6], [0, 0], False)
-    torch.testing.assert_close(grouped[:, :, :6].double(), wanted, rtol=1e-5, atol=1e-5)
+    expected = rotated(before.flatten(2, 3)[:, :, :6], [0, 0], False)
+    torch.testing.assert_close(grouped[:, :, :6].double(), expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(grouped[:, :, 6:], before.flatten(2, 3)[:, :, 6:8])
 
     kv = before[:, :, 1:].clone().requires_grad_()
@@ -203,8 +203,8 @@ def test_scores_of_a_module_depend_on_distances_alone():
     torch.testing.assert_close(score(9, 5), score(24, 20), rtol=1e-4, atol=1e-5)
     angle = 9 * 100.0 ** (-torch.arange(0, ROTATED, 2) / ROTATED)
     turned, _ = rotary(q.clone(), torch.stack((k, v), dim=2), seqlen_offset=9)
-    wanted = rotated_by(q, angle)
-    torch.testing.assert_close(turned, wanted, rtol=1e-5, atol=1e-5)
+    expected = rotated_by(q, angle)
+    torch.testing.assert_close(turned, expected, rtol=1e-5, atol=1e-5)
 
 
 def rotated_by(x, angle):

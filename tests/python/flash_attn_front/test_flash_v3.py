@@ -34,8 +34,8 @@ def test_out_and_gradients(case):
     words = {"causal": case.causal, "window_size": case.window, "softcap": case.softcap}
     out, lse = flash_attn_func(*inputs, **words, num_splits=3, pack_gqa=True, return_attn_probs=True)
     gradients = torch.autograd.grad(out, inputs, tensors[3])
-    wanted = close([out, *gradients], tensors, case.options())
-    torch.testing.assert_close(lse, wanted.float(), rtol=1e-4, atol=1e-4)
+    expected = close([out, *gradients], tensors, case.options())
+    torch.testing.assert_close(lse, expected.float(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("sq", "sk", "chunk", "causal"), [(50, 50, 16, True), (40, 90, 33, False), (90, 40, 16, True)])
@@ -74,8 +74,8 @@ def test_qv_adds_its_products_to_the_scores():
     k, v = torch.randn(2, 30, 2, 64), torch.randn(2, 30, 2, 128)
     keys, values = (x.repeat_interleave(2, dim=2).double() for x in (k, v))
     scores = torch.einsum("bqhd,bkhd->bhqk", q.double(), keys) + torch.einsum("bqhd,bkhd->bhqk", qv.double(), values)
-    wanted = torch.einsum("bhqk,bkhd->bqhd", (scores / math.sqrt(192)).softmax(-1), values)
-    torch.testing.assert_close(flash_attn_func(q, k, v, qv=qv).double(), wanted, rtol=1e-4, atol=1e-4)
+    expected = torch.einsum("bhqk,bkhd->bqhd", (scores / math.sqrt(192)).softmax(-1), values)
+    torch.testing.assert_close(flash_attn_func(q, k, v, qv=qv).double(), expected, rtol=1e-4, atol=1e-4)
     q, k, v, qv = (x.to(torch.float8_e4m3fn) for x in (q, k, v, qv))
     with pytest.raises(NotImplementedError, match="qv does not go with descale factors"):
         flash_attn_func(q, k, v, qv=qv, q_descale=torch.ones(2, 2))
@@ -89,8 +89,8 @@ def test_8_bits_with_factors():
     assert out.dtype == torch.bfloat16
     of_q = factors[0].repeat_interleave(2, dim=1)
     scaled = [x.double() * factor[:, None, :, None] for x, factor in zip((q, k, v), (of_q, *factors[1:]))]
-    wanted = reference.attention(*map(across, scaled), case.options())[0]
-    error = (out.double() - torch.from_numpy(wanted.swapaxes(1, 2).copy())).abs()
+    expected = reference.attention(*map(across, scaled), case.options())[0]
+    error = (out.double() - torch.from_numpy(expected.swapaxes(1, 2).copy())).abs()
     assert error.max() < 0.055  # the bound that FlashAttention-3's users apply
     one = torch.ones(2, 2)
     alone = flash_attn_func(q, k, v, k_descale=factors[1])
@@ -102,8 +102,8 @@ def test_packed_tensors():
     whole = flash_attn_func(q, k, v, causal=True)
     assert torch.equal(flash_attn_qkvpacked_func(torch.stack((q, k, v), dim=2), causal=True), whole)
     grouped = torch.cat((q, k[:, :, :2], v[:, :, :2]), dim=2)
-    wanted = flash_attn_func(q, k[:, :, :2], v[:, :, :2])
-    assert torch.equal(flash_attn_qkvpacked_func(grouped, num_heads_q=4), wanted)
+    expected = flash_attn_func(q, k[:, :, :2], v[:, :, :2])
+    assert torch.equal(flash_attn_qkvpacked_func(grouped, num_heads_q=4), expected)
     with pytest.raises(ValueError, match="num_heads_q must say how many heads Q has"):
         flash_attn_qkvpacked_func(grouped)
 

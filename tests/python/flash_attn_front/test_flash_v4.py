@@ -15,8 +15,8 @@ from regard.flash_attn.cute import interface as four  # noqa: E402
 CASE = Case(sq=33, sk=47, d=16, dtype=torch.float32)
 
 
-def close(got, wanted):
-    torch.testing.assert_close(got.detach().double(), wanted, rtol=5e-5, atol=5e-5)
+def close(got, expected):
+    torch.testing.assert_close(got.detach().double(), expected, rtol=5e-5, atol=5e-5)
 
 
 @pytest.mark.parametrize("window", [(None, None), (5, 3), (None, 2), (7, None), (-1, -1)])
@@ -26,8 +26,8 @@ def test_windows(causal, window):
     left, right = (-1 if side is None else side for side in window)
     out, lse = four.flash_attn_func(q, k, v, causal=causal, window_size=window)
     assert lse is None
-    wanted = two.flash_attn_func(q, k, v, causal=causal, window_size=(left, right))
-    assert torch.equal(out, wanted)
+    expected = two.flash_attn_func(q, k, v, causal=causal, window_size=(left, right))
+    assert torch.equal(out, expected)
 
 
 def test_sinks_have_a_gradient_and_are_in_lse():
@@ -41,11 +41,11 @@ def test_sinks_have_a_gradient_and_are_in_lse():
         sink=sink.detach().double().numpy(),
     )
     tensors = [across(tensor) for tensor in (q, k, v)]
-    o, wanted_lse = reference.attention(*tensors, options)
+    o, expected_lse = reference.attention(*tensors, options)
     *grads, _, of_sink = reference.gradients(across(grad_o), *tensors, options)
-    close(lse, torch.from_numpy(wanted_lse))
-    for got, wanted in zip((out, q.grad, k.grad, v.grad), (o, *grads)):
-        close(got, torch.from_numpy(numpy.ascontiguousarray(wanted.swapaxes(1, 2))))
+    close(lse, torch.from_numpy(expected_lse))
+    for got, expected in zip((out, q.grad, k.grad, v.grad), (o, *grads)):
+        close(got, torch.from_numpy(numpy.ascontiguousarray(expected.swapaxes(1, 2))))
     close(sink.grad, torch.from_numpy(of_sink))
 
 
@@ -57,24 +57,24 @@ def test_packed_and_padded_sequences_are_those_of_flash_attention_3():
     }
     starts_q, starts_k = (torch.tensor([0, s, 2 * s], dtype=torch.int32) for s in (33, 47))
     rows = [tensor.flatten(0, 1) for tensor in (q, k, v)]
-    wanted, lse = three.flash_attn_varlen_func(
+    expected, lse = three.flash_attn_varlen_func(
         *rows, starts_q, starts_k, 33, 47, **used, causal=True, return_attn_probs=True
     )
     for longest in ({}, {"max_seqlen_q": 33, "max_seqlen_k": 47}):
         out, found = four.flash_attn_varlen_func(
             *rows, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k, **longest, **used, causal=True, return_lse=True
         )
-        torch.testing.assert_close(out, wanted)
+        torch.testing.assert_close(out, expected)
         torch.testing.assert_close(found[:, :38], lse[:, :38])
     out, _ = four.flash_attn_varlen_func(q, k, v, **used, causal=True)
-    torch.testing.assert_close(out.flatten(0, 1), wanted)
+    torch.testing.assert_close(out.flatten(0, 1), expected)
 
 
 def test_heads_of_lse_are_last_where_scores_have_a_second_part():
     q, k, v, qv = CASE.numbers()
     out, lse = four.flash_attn_func(q, k, v, qv, return_lse=True)
-    wanted, wanted_lse = three.flash_attn_func(q, k, v, qv=qv, return_attn_probs=True)
-    assert torch.equal(out, wanted) and torch.equal(lse, wanted_lse.transpose(1, 2))
+    expected, expected_lse = three.flash_attn_func(q, k, v, qv=qv, return_attn_probs=True)
+    assert torch.equal(out, expected) and torch.equal(lse, expected_lse.transpose(1, 2))
 
 
 @pytest.mark.parametrize(

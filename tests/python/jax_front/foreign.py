@@ -173,8 +173,8 @@ def answer(
         return 1
 
     @GET_STREAM
-    def get_stream(wanted):
-        wanted.contents.stream = STREAM
+    def get_stream(request):
+        request.contents.stream = STREAM
         return None
 
     version = Version(ctypes.sizeof(Version), None, major, 1)

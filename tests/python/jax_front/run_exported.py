@@ -11,5 +11,5 @@ import regard.jax  # noqa: F401  registers its target
 folder = Path(sys.argv[1])
 q, k, v, *expected = numpy.load(folder / "arrays.npz").values()
 program = jax.export.deserialize(bytearray((folder / "program").read_bytes()))
-for gradient, wanted in zip(jax.jit(jax.grad(program.call, (0, 1, 2)))(q, k, v), expected, strict=True):
-    numpy.testing.assert_allclose(gradient, wanted, atol=2e-5 * abs(wanted).max(), rtol=2e-5)
+for gradient, correct in zip(jax.jit(jax.grad(program.call, (0, 1, 2)))(q, k, v), expected, strict=True):
+    numpy.testing.assert_allclose(gradient, correct, atol=2e-5 * abs(correct).max(), rtol=2e-5)

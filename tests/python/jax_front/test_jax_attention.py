@@ -109,8 +109,8 @@ def test_rows_past_a_length_are_zero_and_have_no_gradient(random):
     expected, _ = reference.attention(*clean, reference.Options(visible=seen))
     close(o, turned(expected))
     assert not numpy.asarray(o)[1].any() and numpy.isneginf(numpy.asarray(lse)[2, :, :5]).all()
-    wanted = reference.gradients(2 * expected, *clean, reference.Options(visible=seen))
-    for gradient, of_reference in zip(gradients, wanted, strict=False):
+    correct = reference.gradients(2 * expected, *clean, reference.Options(visible=seen))
+    for gradient, of_reference in zip(gradients, correct, strict=False):
         close(gradient, turned(of_reference))
 
 
@@ -156,8 +156,8 @@ def test_packed_sequences_one_by_one(random):
         close(o[of_q][None], turned(expected))
         close(lse[:, of_q][None], expected_lse)
         found = (gradients[0][of_q], gradients[1][of_k], gradients[2][of_k])
-        for gradient, wanted in zip(found, reference.gradients(2 * expected, *one, seen), strict=False):
-            close(gradient[None], turned(wanted))
+        for gradient, correct in zip(found, reference.gradients(2 * expected, *one, seen), strict=False):
+            close(gradient[None], turned(correct))
 
 
 def test_no_sequences_at_all():

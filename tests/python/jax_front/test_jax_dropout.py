@@ -32,8 +32,8 @@ def test_weights_that_flash_attn_keeps_are_times_one_over_one_minus_p(random):
     expected, _ = reference.attention(*of, seen)
     o, back = jax.vjp(dense, q, k, v)
     close(o, turned(expected))
-    for gradient, wanted in zip(back(o), reference.gradients(expected, *of, seen), strict=False):
-        close(gradient, turned(wanted))
+    for gradient, correct in zip(back(o), reference.gradients(expected, *of, seen), strict=False):
+        close(gradient, turned(correct))
     packed = [x[0] for x in (k, k, v)]
     kept = {"dropout": 0.17, "keep_scale": 1 / 0.83, "offsets_q": offsets, "offsets_k": offsets, "key": key}
     found = regard.jax.flash_attn_varlen(*packed, offsets, offsets, dropout_p=0.17, key=key)

@@ -192,8 +192,8 @@ def test_flash_attn_func_with_offsets_that_are_traced(random):
     of = [turned(x) for x in (q, k, v)]
     o, _ = reference.attention(*of, reference.Options(seen))
     expected = reference.gradients(2 * o, *of, reference.Options(seen))
-    for gradient, wanted in zip(program(q, k, v, offsets_q, offsets_k), expected, strict=False):
-        close(gradient, turned(wanted))
+    for gradient, correct in zip(program(q, k, v, offsets_q, offsets_k), expected, strict=False):
+        close(gradient, turned(correct))
 
 
 def test_flash_attn_varlen(random):

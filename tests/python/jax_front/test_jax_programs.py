@@ -79,8 +79,8 @@ def test_vmap_of_what_has_no_larger_batch(random):
 
     found = jax.vmap(jax.grad(loss, (0, 1, 2, 4)))(q, k, v, offsets, sinks)
     one_by_one = [jax.grad(loss, (0, 1, 2, 4))(*of) for of in zip(q, k, v, offsets, sinks, strict=True)]
-    for gradient, wanted in zip(found, zip(*one_by_one, strict=True), strict=True):
-        close(gradient, jnp.stack(wanted))
+    for gradient, expected in zip(found, zip(*one_by_one, strict=True), strict=True):
+        close(gradient, jnp.stack(expected))
 
 
 def test_vmap_of_everything_that_folds(random):

@@ -56,12 +56,12 @@ def errors(function, tensors, mask, grad_o):
     """The largest error of o and the gradients of q, k, v and the mask against fp64, relative to the largest number."""
     exact = [x.detach().double().requires_grad_() for x in (*tensors, mask)]
     right = theirs(*exact)
-    wanted = [right, *torch.autograd.grad(right, exact, grad_o.double())]
+    expected = [right, *torch.autograd.grad(right, exact, grad_o.double())]
     leaves = [x.detach().clone().requires_grad_() for x in (*tensors, mask)]
     o = function(*leaves)
     got = [o, *torch.autograd.grad(o, leaves, grad_o)]
     assert [x.dtype for x in got] == [o.dtype, *(x.dtype for x in leaves)]
-    return [((x.double() - y).abs().max() / y.abs().max()).item() for x, y in zip(got, wanted)]
+    return [((x.double() - y).abs().max() / y.abs().max()).item() for x, y in zip(got, expected)]
 
 
 @pytest.mark.parametrize("front", FRONTS)

@@ -221,8 +221,8 @@ def test_deterministic_algorithms(monkeypatch):
     seen = []
     forward = regard.torch.autograd.of_forward
     monkeypatch.setattr("regard.torch.autograd.of_forward", lambda *a: seen.append(a[1]) or forward(*a))
-    for wanted in (False, True):
-        torch.use_deterministic_algorithms(wanted)
+    for expected in (False, True):
+        torch.use_deterministic_algorithms(expected)
         attention(leaf(Q), K, V).backward(GRAD_O)
     torch.use_deterministic_algorithms(False)
     assert [options.get("deterministic") for options in seen] == [None, None, True, True]

@@ -31,8 +31,8 @@ def summed_to(tensor, shape):
     return tensor.sum_to_size(shape) if shape else tensor
 
 
-def close(got, wanted, tolerance=2e-5):
-    torch.testing.assert_close(got.detach().double(), wanted, rtol=tolerance, atol=tolerance)
+def close(got, expected, tolerance=2e-5):
+    torch.testing.assert_close(got.detach().double(), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(("feature", "shape"), MATRIX)
@@ -42,7 +42,7 @@ def test_gradients_are_those_of_the_reference(feature, shape):
     options, said = cases.FEATURES[feature](sq, sk)
     q, k, v = map(leaf, inputs)
     options = {name: leaf(x) if name in ("bias", "sink") else x for name, x in options.items()}
-    (o, *wanted), grad_scores, grad_sink, lse = cases.expected([*inputs, grad_o], cases.told(sq, sk, said))
+    (o, *expected), grad_scores, grad_sink, lse = cases.expected([*inputs, grad_o], cases.oracle_options(sq, sk, said))
 
     got, got_lse = regard.torch.attention(q, k, v, lse=True, **options)
     got.backward(grad_o)
@@ -51,7 +51,7 @@ def test_gradients_are_those_of_the_reference(feature, shape):
     if "lengths_q" not in options:
         assert torch.equal(torch.isfinite(got_lse), seen)
     close(got_lse.detach()[seen], lse[seen])
-    for leaf_, grad in zip((q, k, v), wanted):
+    for leaf_, grad in zip((q, k, v), expected):
         close(leaf_.grad, grad, 5e-5)
     if "bias" in options:
         close(options["bias"].grad, summed_to(grad_scores, options["bias"].shape), 5e-5)

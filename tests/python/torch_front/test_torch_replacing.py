@@ -24,10 +24,10 @@ def leaf(tensor):
 
 def test_it_ends_with_its_block_and_holds_for_its_thread():
     own, q = functional.scaled_dot_product_attention, cases.numbers(1, 1, 2, 9, 16)
-    told = []
+    seen = []
 
     def elsewhere():
-        told.append(functional.scaled_dot_product_attention(q, q, q))
+        seen.append(functional.scaled_dot_product_attention(q, q, q))
 
     with pytest.raises(KeyError), replace_sdpa(), replace_sdpa():
         assert torch.equal(functional.scaled_dot_product_attention(q, q, q), regard.torch.sdpa(q, q, q))
@@ -37,7 +37,7 @@ def test_it_ends_with_its_block_and_holds_for_its_thread():
         thread.join()
         raise KeyError
     assert functional.scaled_dot_product_attention is own
-    assert torch.equal(told[0], own(q, q, q))
+    assert torch.equal(seen[0], own(q, q, q))
 
 
 HANDED_BACK = {
@@ -82,13 +82,13 @@ def test_it_hands_back_gradients_that_are_refused(monkeypatch):
 
 
 def test_it_keeps_what_another_library_put_there(monkeypatch):
-    q, told = cases.numbers(1, 1, 2, 9, 16), []
+    q, seen = cases.numbers(1, 1, 2, 9, 16), []
 
     def patch():
         inner = functional.scaled_dot_product_attention
 
         def patched(query, *arguments):
-            told.append(query.dtype)
+            seen.append(query.dtype)
             return inner(query, *arguments)
 
         monkeypatch.setattr(functional, "scaled_dot_product_attention", patched)
@@ -98,14 +98,14 @@ def test_it_keeps_what_another_library_put_there(monkeypatch):
     with replace_sdpa():
         functional.scaled_dot_product_attention(q, q, q)
         functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
-        assert told == [torch.double]
+        assert seen == [torch.double]
     assert functional.scaled_dot_product_attention is before
     with replace_sdpa():
         within = patch()
     assert functional.scaled_dot_product_attention is within
     with replace_sdpa():  # around one that calls the first
         functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
-    assert told == [torch.double] * 3
+    assert seen == [torch.double] * 3
 
 
 def test_it_may_end_in_another_thread():
@@ -266,9 +266,9 @@ def test_strictly_layers_do_not_compute_attention_by_themselves():
                     each(x, x, x)
                 in_a_thread(lambda each=each: each(x, x, x))  # is not part of this block
             assert block.computed == 1
-        wanted = encoder.eval()(x)
+        expected = encoder.eval()(x)
         with replace_sdpa(strict=True) as block:
-            torch.testing.assert_close(encoder(x), wanted)
+            torch.testing.assert_close(encoder(x), expected)
         assert block.computed == 1 and torch.backends.mha.get_fastpath_enabled()
         layer(x, x, x)
 
@@ -286,11 +286,11 @@ def test_function_modes_see_the_call():
 
 
 def test_arguments_of_later_versions_go_to_pytorch(monkeypatch):
-    q, told = cases.numbers(1, 1, 2, 9, 16), []
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *arguments, **options: told.append(options))
+    q, seen = cases.numbers(1, 1, 2, 9, 16), []
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *arguments, **options: seen.append(options))
     with replace_sdpa() as block:
         functional.scaled_dot_product_attention(q, q, q, window=3)
-    assert told == [{"window": 3}] and block.handed_back == {"window is not a known argument": 1}
+    assert seen == [{"window": 3}] and block.handed_back == {"window is not a known argument": 1}
     with pytest.raises(TypeError, match="window"):
         regard.torch.sdpa(q, q, q, window=3)
 
@@ -341,8 +341,8 @@ def test_what_layers_of_pytorch_pass_is_computed(name):
         o = o[0] if isinstance(o, tuple) else o
         return o, torch.autograd.grad(o.square().sum(), x)[0]
 
-    wanted = outcome()
+    expected = outcome()
     with replace_sdpa(strict=True) as block:
         got = outcome()
     assert block.computed == calls
-    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)

@@ -80,10 +80,10 @@ def results(function, tensors, options, dtype):
 def test_results_and_gradients_are_those_of_pytorch(name):
     of_query, of_keys, dv, options = CASES[name]
     tensors = numbers(1, *of_query), numbers(2, *of_keys), numbers(3, *of_keys[:-1], dv)
-    wanted = results(theirs, tensors, options, torch.float64)
+    expected = results(theirs, tensors, options, torch.float64)
     for order in ("bhsd", "bshd", "bhds"):
         got = results(regard.torch.sdpa, [in_memory(x, order) for x in tensors], options, torch.float32)
-        for ours, right in zip(got, wanted):
+        for ours, right in zip(got, expected):
             torch.testing.assert_close(ours.double(), right, rtol=5e-5, atol=5e-5)
 
 
@@ -156,9 +156,9 @@ def test_half_precision(dtype, mask):
     q, k, v = (numbers(i, 2, 3, 33, 40, dtype=dtype) for i in range(3))
     options = {} if mask is None else {"attn_mask": as_numbers(seen(33, 33))}
     got = regard.torch.sdpa(q, k, v, **options)
-    wanted = theirs(*(x.double() for x in (q, k, v)), **{name: x.double() for name, x in options.items()})
+    expected = theirs(*(x.double() for x in (q, k, v)), **{name: x.double() for name, x in options.items()})
     assert got.dtype == dtype
-    torch.testing.assert_close(got.double(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(got.double(), expected, rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ def test_causal_biases_are_the_masks_that_they_mean(sizes, make, replaced):
     sq, sk = sizes
     q, k = numbers(2, 2, 3, sq, 16), numbers(3, 2, 3, sk, 16)
     corner = torch.ones(sizes, dtype=torch.bool).tril(0 if make is causal_upper_left else sk - sq)
-    wanted = functional.scaled_dot_product_attention(q.double(), k.double(), k.double(), corner).float()
+    expected = functional.scaled_dot_product_attention(q.double(), k.double(), k.double(), corner).float()
     if replaced:
         with regard.torch.replace_sdpa(strict=True):
             got = functional.scaled_dot_product_attention(q, k, k, make(sq, sk))
     else:
         got = regard.torch.sdpa(q, k, k, attn_mask=make(sq, sk))
-    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_causal_biases_are_of_the_sizes_of_the_call_and_say_all_of_the_mask():
@@ -107,11 +107,11 @@ def test_others_are_refused_and_handed_back(kind, place, monkeypatch):
     given = OTHERS[kind]()
     with pytest.raises((ValueError, TypeError, NotImplementedError, RuntimeError)):
         PLACES[place](regard.torch.sdpa, given)
-    told = []
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *arguments, **_: told.append(arguments[:4]))
+    seen = []
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *arguments, **_: seen.append(arguments[:4]))
     with regard.torch.replace_sdpa() as block:
         PLACES[place](functional.scaled_dot_product_attention, given)
-    assert block.computed == 0 and any(x is given for x in told[0])
+    assert block.computed == 0 and any(x is given for x in seen[0])
 
 
 def test_operators_do_not_read_it_either():
@@ -132,7 +132,7 @@ def test_memory_of_a_class_with_functions_of_its_own_is_not_read(where):
 
 
 def test_subclasses_that_are_memory_are_computed():
-    wanted = regard.torch.sdpa(X, X, X)
+    expected = regard.torch.sdpa(X, X, X)
     with regard.torch.replace_sdpa(strict=True):
         for given in (torch.nn.Parameter(X), torch.nn.Buffer(X), X.as_subclass(OnlyNamed)):
-            assert torch.equal(functional.scaled_dot_product_attention(given, X, X), wanted)
+            assert torch.equal(functional.scaled_dot_product_attention(given, X, X), expected)

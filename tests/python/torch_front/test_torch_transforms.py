@@ -74,8 +74,8 @@ def test_gradients_of_a_bias_for_each_example():
         return loss(q, K[0], bias=bias, sink=sink)
 
     got = vmap(grad(of_bias, argnums=(1, 2)), in_dims=(0, None, None))(Q, BIAS[0, 0], SINK)
-    wanted = [grad(of_bias, argnums=(1, 2))(q, BIAS[0, 0], SINK) for q in Q]
-    for one, other in zip(got, zip(*wanted)):
+    expected = [grad(of_bias, argnums=(1, 2))(q, BIAS[0, 0], SINK) for q in Q]
+    for one, other in zip(got, zip(*expected)):
         close(one, torch.stack(other))
 
 
@@ -86,10 +86,10 @@ def test_gradients_of_a_bias_of_each_example(shape):
     def of_bias(q, bias):
         return loss(q, K[0], bias=bias)
 
-    wanted = torch.stack([grad(of_bias, argnums=1)(q, bias) for q, bias in zip(Q, biases)])
-    close(vmap(grad(of_bias, argnums=1))(Q, biases), wanted)
+    expected = torch.stack([grad(of_bias, argnums=1)(q, bias) for q, bias in zip(Q, biases)])
+    close(vmap(grad(of_bias, argnums=1))(Q, biases), expected)
     leaf = biases.clone().requires_grad_()
-    close(torch.autograd.grad(vmap(of_bias)(Q, leaf).sum(), leaf)[0], wanted)
+    close(torch.autograd.grad(vmap(of_bias)(Q, leaf).sum(), leaf)[0], expected)
 
 
 def test_slopes_that_are_learned_are_refused_under_vmap():

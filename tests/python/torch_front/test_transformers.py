@@ -41,12 +41,12 @@ def test_logits_and_gradients(name, kind):
         logits.square().mean().backward()
         return logits.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
-    (theirs, wanted), (ours, grads) = by_each(model, results)
+    (theirs, expected), (ours, grads) = by_each(model, results)
     close(ours, theirs)
-    assert grads.keys() == wanted.keys() and (name != "gpt-oss" or any("sinks" in name for name in grads))
+    assert grads.keys() == expected.keys() and (name != "gpt-oss" or any("sinks" in name for name in grads))
     for parameter, grad in grads.items():
-        bound = 1e-4 * wanted[parameter].abs().max() + 1e-6  # BERT's keys have a bias, whose gradient is 0
-        assert (grad - wanted[parameter]).abs().max() <= bound, parameter
+        bound = 1e-4 * expected[parameter].abs().max() + 1e-6  # BERT's keys have a bias, whose gradient is 0
+        assert (grad - expected[parameter]).abs().max() <= bound, parameter
 
 
 @pytest.mark.parametrize(("name", "cache"), [*((name, "dynamic") for name in models.DECODERS), ("gemma 2", "static")])
@@ -112,9 +112,9 @@ def test_learned_biases_of_positions_and_attention_to_another_sequence():
         logits.square().mean().backward()
         return logits.detach(), model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.grad
 
-    (theirs, wanted), (ours, grad) = by_each(model, results)
+    (theirs, expected), (ours, grad) = by_each(model, results)
     close(ours, theirs)
-    assert wanted.abs().max() > 0 and (grad - wanted).abs().max() < 1e-4 * wanted.abs().max()
+    assert expected.abs().max() > 0 and (grad - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
 def test_dropout_follows_pytorch_s_seed():

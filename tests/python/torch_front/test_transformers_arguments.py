@@ -121,9 +121,9 @@ def test_packed_sequences_do_not_see_each_other(kind):
         "mask": (mask, None, before),
         "booleans": (before[None, None], False, before),
     }[kind]
-    alike = OF_SEQUENCE[:, None] == OF_SEQUENCE
+    same_sequence = OF_SEQUENCE[:, None] == OF_SEQUENCE
     found, _ = attention_forward(None, q, k, v, mask, is_causal=is_causal, **PACKED)
-    same(found, expected(q, k, v, seen & alike), q, k, v)
+    same(found, expected(q, k, v, seen & same_sequence), q, k, v)
 
 
 REFUSED = [

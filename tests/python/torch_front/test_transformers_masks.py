@@ -75,9 +75,9 @@ def test_a_pattern_of_a_model_s_own_is_not_taken_for_another():
 
 
 @pytest.mark.parametrize(("offset", "wanted"), [(0, {"causal": "top_left"}), (5, None)])
-def test_a_cache_of_fixed_size(offset, wanted):
+def test_a_cache_of_fixed_size(offset, expected):
     mask = mask_of(1, 6, 16, q_offset=torch.tensor(offset))
-    assert mask.options == wanted
+    assert mask.options == expected
     assert mask.booleans()[0, 0, 5].tolist() == [key <= offset + 5 for key in range(16)]
 
 
@@ -89,11 +89,11 @@ def test_a_mask_moves_to_another_device():
 def test_a_model_that_looks_into_its_mask_finds_the_numbers_of_eager_attention():
     mask = mask_for(window, "left", window=4)
     pattern = theirs.sliding_window_causal_mask_function(4)
-    wanted = theirs.eager_mask(2, 11, 11, mask_function=pattern, attention_mask=models.padding("left").bool())
-    assert mask.shape == wanted.shape and mask.dtype == torch.float32
-    assert torch.equal(torch.cat([mask, mask]), wanted.repeat(2, 1, 1, 1)) and torch.equal(mask[:, 0], wanted[:, 0])
-    assert torch.equal(mask.to(torch.float64), wanted.double()) and torch.equal(copy.deepcopy(mask) + 1, wanted + 1)
-    assert torch.equal(mask == 0, wanted == 0) and torch.equal(torch.ones(()) + mask, wanted + 1)
+    expected = theirs.eager_mask(2, 11, 11, mask_function=pattern, attention_mask=models.padding("left").bool())
+    assert mask.shape == expected.shape and mask.dtype == torch.float32
+    assert torch.equal(torch.cat([mask, mask]), expected.repeat(2, 1, 1, 1)) and torch.equal(mask[:, 0], expected[:, 0])
+    assert torch.equal(mask.to(torch.float64), expected.double()) and torch.equal(copy.deepcopy(mask) + 1, expected + 1)
+    assert torch.equal(mask == 0, expected == 0) and torch.equal(torch.ones(()) + mask, expected + 1)
 
 
 def test_what_is_cut_out_of_a_mask_is_a_mask():

@@ -77,7 +77,7 @@ def inputs(shape, seed=1, dtype=torch.float32):
     return [numbers(seed + i, *size).to(dtype) for i, size in enumerate(sizes)]
 
 
-def told(sq, sk, said):
+def oracle_options(sq, sk, said):
     """The reference's options."""
     said = dict(said)
     masks = {

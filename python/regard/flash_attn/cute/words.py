@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import RefusedError, invalid
-from ...words import told
+from ...words import quote
 from .. import words as flash_words
 
 
@@ -25,8 +25,8 @@ def read_window(window_size: Any) -> tuple[int, int]:
             raise ValueError
     except (TypeError, ValueError):
         raise invalid(
-            f"window_size is {told(window_size)}; it must be a pair (left, right) of whole numbers from 0, or None for "
-            "an unbounded side"
+            f"window_size is {quote(window_size)}; it must be a pair (left, right) of whole numbers from 0, or None "
+            "for an unbounded side"
         ) from None
     return -1 if left is None else left, -1 if right is None else right
 

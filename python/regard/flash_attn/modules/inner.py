@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...arrays import packed_by_torch
+from ...arrays import bits_by_torch
 from ...errors import invalid
 from ..attend import attend
 from ..flash_attn_interface import (
@@ -150,7 +150,7 @@ class SelfAttention(_Attention):
         q, k, v = unpacked("qkv", qkv, 2, 3)
         words: dict[str, Any] = {"causal": True} if self.is_causal(causal) else {}
         if key_padding_mask is not None:
-            words["bits"] = packed_by_torch(_padding(key_padding_mask, k))
+            words["bits"] = bits_by_torch(_padding(key_padding_mask, k))
         return _attend(self, q, k, v, words)
 
 
@@ -177,7 +177,7 @@ class CrossAttention(_Attention):
                 row = torch.arange(q.shape[1], device=q.device)[:, None]
                 last = row + key_padding_mask.sum(-1)[:, None, None, None] - q.shape[1]
                 seen = seen & (torch.arange(k.shape[1], device=q.device) <= last)
-            words["bits"] = packed_by_torch(seen)
+            words["bits"] = bits_by_torch(seen)
         elif self.is_causal(causal):
             words["causal"] = True
         return _attend(self, q, k, v, words)

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
-#include "support/alike.h"
+#include "support/equal_numbers.h"
 
 namespace regard::test {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 class Alike : public testing::TestWithParam<std::string> {};
 
 TEST_P(Alike, ForwardIsRight) {
-  for (const Numbers& numbers : alike_numbers()) {
+  for (const Numbers& numbers : equal_numbers()) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
@@ -27,7 +27,7 @@ TEST_P(Alike, ForwardIsRight) {
 }
 
 TEST_P(Alike, BackwardIsRight) {
-  for (const Numbers& numbers : alike_numbers()) {
+  for (const Numbers& numbers : equal_numbers()) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {

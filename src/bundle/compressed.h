@@ -15,17 +15,17 @@ namespace regard::bundle {
 inline constexpr std::uint64_t least_entry_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t largest_entry_bytes =
     least_entry_bytes + largest_manifest_bytes + largest_payload_bytes;
-extern const std::uint64_t largest_packed_bytes;
+extern const std::uint64_t largest_compressed_bytes;
 
-struct Packed {
+struct Compressed {
   std::vector<std::byte> bytes;
   std::uint64_t entry_bytes;  ///< unpacked
 };
 
 /// The error says why a bundle cannot have this entry.
-Result<Packed> pack(const CacheEntry&);
+Result<Compressed> compress(const CacheEntry&);
 
 /// Takes no more memory than an entry of that many bytes needs, whatever the input contains.
-Result<CacheEntry> unpack(std::span<const std::byte> packed, std::uint64_t entry_bytes);
+Result<CacheEntry> decompress(std::span<const std::byte> compressed, std::uint64_t entry_bytes);
 
 }  // namespace regard::bundle

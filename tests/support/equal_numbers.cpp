@@ -1,4 +1,4 @@
-#include "support/alike.h"
+#include "support/equal_numbers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ bool is(regard_role role, std::initializer_list<regard_role> roles) {
 
 }  // namespace
 
-std::span<const Numbers> alike_numbers() {
+std::span<const Numbers> equal_numbers() {
   static constexpr Numbers table[] = {
       {"dO is 1",
        [](const Problem&, regard_role role, I, I) -> Number {

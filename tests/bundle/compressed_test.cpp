@@ -40,46 +40,47 @@ std::string frame_without_size(const std::string& row) {
 }
 
 /// The error of a bundle with one kernel that has these packed bytes.
-std::string wrong_with_packed(const std::string& packed, std::uint64_t entry_bytes) {
+std::string wrong_with_compressed(const std::string& compressed, std::uint64_t entry_bytes) {
   Forged forged;
-  forged.add("a kernel", sha256("source"), sha256("identity"), packed, entry_bytes);
+  forged.add("a kernel", sha256("source"), sha256("identity"), compressed, entry_bytes);
   return wrong_with(forged.file());
 }
 
 TEST(PackedKernel, OfAnyRightFrameIsRead) {
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
-  EXPECT_EQ(wrong_with_packed(frame_of(row), row.size()), "");
+  EXPECT_EQ(wrong_with_compressed(frame_of(row), row.size()), "");
   const std::string empty = entry_row("{\"a\":1}", "");
-  EXPECT_EQ(wrong_with_packed(frame_of(empty), empty.size()), "");
+  EXPECT_EQ(wrong_with_compressed(frame_of(empty), empty.size()), "");
 }
 
 TEST(PackedKernel, ThatIsNoFrameIsRefused) {
-  EXPECT_THAT(wrong_with_packed("not zstd at all", 20),
+  EXPECT_THAT(wrong_with_compressed("not zstd at all", 20),
               HasSubstr("its kernel 'a kernel' is damaged: it cannot be "));
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
   const std::string frame = frame_of(row);
   for (std::size_t length = 1; length < frame.size(); ++length)
-    EXPECT_NE(wrong_with_packed(frame.substr(0, length), row.size()), "") << length;
+    EXPECT_NE(wrong_with_compressed(frame.substr(0, length), row.size()), "") << length;
 }
 
 TEST(PackedKernel, WithMoreThanOneFrameIsRefused) {
   const std::string row = entry_row("{\"a\":1}", "x"), more = frame_of("more");
   const std::string skipped("\x50\x2a\x4d\x18\x04\x00\x00\x00more", 12);
-  EXPECT_THAT(wrong_with_packed(frame_of(row) + more, row.size() + 4),
+  EXPECT_THAT(wrong_with_compressed(frame_of(row) + more, row.size() + 4),
               HasSubstr("it has more than one frame"));
-  EXPECT_THAT(wrong_with_packed(frame_of(row) + skipped, row.size()),
+  EXPECT_THAT(wrong_with_compressed(frame_of(row) + skipped, row.size()),
               HasSubstr("it has more than one frame"));
-  EXPECT_THAT(wrong_with_packed(skipped + frame_of(row), row.size()),
+  EXPECT_THAT(wrong_with_compressed(skipped + frame_of(row), row.size()),
               HasSubstr("it has more than one frame"));
-  EXPECT_THAT(wrong_with_packed(frame_of(row) + "x", row.size()), HasSubstr("it has more than one frame"));
+  EXPECT_THAT(wrong_with_compressed(frame_of(row) + "x", row.size()),
+              HasSubstr("it has more than one frame"));
 }
 
 TEST(PackedKernel, OfAnotherSizeIsRefused) {
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
   const char* const sentence = "its frame says another size than the index";
   for (const std::uint64_t bytes : {row.size() - 1, row.size() + 1, std::size_t{8}})
-    EXPECT_THAT(wrong_with_packed(frame_of(row), bytes), HasSubstr(sentence)) << bytes;
-  EXPECT_THAT(wrong_with_packed(frame_without_size(row), row.size()), HasSubstr(sentence));
+    EXPECT_THAT(wrong_with_compressed(frame_of(row), bytes), HasSubstr(sentence)) << bytes;
+  EXPECT_THAT(wrong_with_compressed(frame_without_size(row), row.size()), HasSubstr(sentence));
 }
 
 // A frame that holds 1 GiB of zeros takes some 32 KiB.
@@ -99,8 +100,8 @@ TEST(PackedKernel, ABombTakesNoMemory) {
   const std::uint32_t little = 5000;
   std::memcpy(lies.data() + size_at, &little, sizeof little);
   const long before = most_memory();
-  EXPECT_THAT(wrong_with_packed(bomb, 5000), HasSubstr("its frame says another size than the index"));
-  EXPECT_THAT(wrong_with_packed(lies, 5000), HasSubstr("it cannot be unpacked"));
+  EXPECT_THAT(wrong_with_compressed(bomb, 5000), HasSubstr("its frame says another size than the index"));
+  EXPECT_THAT(wrong_with_compressed(lies, 5000), HasSubstr("it cannot be unpacked"));
   EXPECT_LT(most_memory() - before, 8 * 1024) << "KiB";
 }
 
@@ -116,7 +117,7 @@ TEST(PackedKernel, WhoseManifestIsWrongIsRefused) {
        "it is larger than an entry may be"},
   };
   for (const auto& [row, sentence] : table)
-    EXPECT_THAT(wrong_with_packed(frame_of(row), row.size()), HasSubstr(sentence));
+    EXPECT_THAT(wrong_with_compressed(frame_of(row), row.size()), HasSubstr(sentence));
 }
 
 }  // namespace

@@ -8,6 +8,6 @@
 
 namespace regard::test {
 
-std::span<const Numbers> alike_numbers();
+std::span<const Numbers> equal_numbers();
 
 }  // namespace regard::test

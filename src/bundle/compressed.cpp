@@ -1,4 +1,4 @@
-#include "bundle/packed.h"
+#include "bundle/compressed.h"
 
 #include <fmt/format.h>
 #include <zstd.h>
@@ -26,10 +26,10 @@ tl::unexpected<Error> zstd_error(const char* what, std::size_t code) {
 
 }  // namespace
 
-const std::uint64_t largest_packed_bytes = ZSTD_compressBound(largest_entry_bytes);
+const std::uint64_t largest_compressed_bytes = ZSTD_compressBound(largest_entry_bytes);
 
-Result<Packed> pack(const CacheEntry& entry) {
-  if (!entry.unfit.empty()) return invalid(entry.unfit);
+Result<Compressed> compress(const CacheEntry& entry) {
+  if (!entry.uncacheable.empty()) return invalid(entry.uncacheable);
   if (entry.manifest.size() > largest_manifest_bytes || entry.payload.size() > largest_payload_bytes)
     return invalid(fmt::format(
         "it has {} bytes with a manifest of {}; a bundle takes kernels of up to {} and {} bytes",
@@ -42,25 +42,25 @@ Result<Packed> pack(const CacheEntry& entry) {
   row.insert(row.end(), manifest.begin(), manifest.end());
   row.insert(row.end(), entry.payload.begin(), entry.payload.end());
 
-  Packed packed{std::vector<std::byte>(ZSTD_compressBound(row.size())), row.size()};
+  Compressed compressed{std::vector<std::byte>(ZSTD_compressBound(row.size())), row.size()};
   const std::size_t size =
-      ZSTD_compress(packed.bytes.data(), packed.bytes.size(), row.data(), row.size(), level);
+      ZSTD_compress(compressed.bytes.data(), compressed.bytes.size(), row.data(), row.size(), level);
   if (ZSTD_isError(size) != 0) return zstd_error("it cannot be packed", size);
-  packed.bytes.resize(size);
-  packed.bytes.shrink_to_fit();
-  return packed;
+  compressed.bytes.resize(size);
+  compressed.bytes.shrink_to_fit();
+  return compressed;
 }
 
-Result<CacheEntry> unpack(std::span<const std::byte> packed, std::uint64_t entry_bytes) {
-  const std::size_t frame = ZSTD_findFrameCompressedSize(packed.data(), packed.size());
+Result<CacheEntry> decompress(std::span<const std::byte> compressed, std::uint64_t entry_bytes) {
+  const std::size_t frame = ZSTD_findFrameCompressedSize(compressed.data(), compressed.size());
   if (ZSTD_isError(frame) != 0) return zstd_error("it cannot be unpacked", frame);
-  if (frame != packed.size()) return invalid("it has more than one frame");
-  if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != entry_bytes)
+  if (frame != compressed.size()) return invalid("it has more than one frame");
+  if (ZSTD_getFrameContentSize(compressed.data(), compressed.size()) != entry_bytes)
     return invalid("its frame says another size than the index");
   if (entry_bytes < least_entry_bytes || entry_bytes > largest_entry_bytes)
     return invalid("it is larger or smaller than an entry can be");
   std::vector<std::byte> row(static_cast<std::size_t>(entry_bytes));
-  const std::size_t size = ZSTD_decompress(row.data(), row.size(), packed.data(), packed.size());
+  const std::size_t size = ZSTD_decompress(row.data(), row.size(), compressed.data(), compressed.size());
   if (ZSTD_isError(size) != 0) return zstd_error("it cannot be unpacked", size);
   if (size != row.size()) return invalid("it has fewer bytes than the index says");
 
