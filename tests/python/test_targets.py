@@ -11,8 +11,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def rows(page):
-    """Names in backticks at the start of each row, and its last cells."""
-    for line in (DOCS / page).read_text().splitlines():
+    """Names in backticks at the start of each row, and its cells; of the page's part before its first section."""
+    for line in (DOCS / page).read_text().split("\n## ")[0].splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if cells and cells[0].startswith("`"):
             yield re.findall(r"`([\w-]+)`", cells[0]), cells
