@@ -130,9 +130,11 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
   if (a.lse.data && lane() == 0) *head.lse(row) = lse;
 }
 
+constexpr i32 threads = config::warps * wave;
+
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave)
+extern "C" __global__ void __launch_bounds__(regard::threads)
     REGARD_SYMBOL(const __grid_constant__ regard::PortableCombineArguments arguments) {
   using namespace regard;
   const u32 sq = static_cast<u32>(arguments.sq), pack_gqa = static_cast<u32>(arguments.pack_gqa);

@@ -10,7 +10,13 @@
 #include "kernels/sm90/backward_loader.h"
 #include "kernels/sm90/backward_pair.h"
 
-extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave, 1)
+namespace regard {
+
+constexpr i32 threads = config::warps * wave;
+
+}  // namespace regard
+
+extern "C" __global__ void __launch_bounds__(regard::threads, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v,
                   const __grid_constant__ regard::TensorMap grad_o,

@@ -20,9 +20,11 @@ REGARD_DEVICE void sync_block() {
     __syncthreads();
 }
 
+constexpr i32 threads = config::warps * wave;
+
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::config::warps* regard::wave, 1)
+extern "C" __global__ void __launch_bounds__(regard::threads, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
                   const __grid_constant__ regard::Sm90ForwardArguments arguments) {

@@ -46,7 +46,7 @@ def test_kernels_of_other_sources_are_left_out(folder, exported, regard_json, tm
     for name in ("kernels", "targets", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / "data" / name)
     source = tmp_path / "data" / "kernels" / "arguments.h"
-    source.write_text(source.read_text() + "// changed\n")
+    source.write_text(source.read_text() + "static_assert(true);\n")
     settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": str(tmp_path / "data")}
     answer = regard_json("cache import", exported, **settings)
     assert answer["kernels"] == 0 and "other sources" in answer["left_out"][0]["why"]

@@ -116,7 +116,7 @@ MUTANTS = {
     "too much shared memory": (
         "sm_90a",
         [
-            (HOPPER, "__shared__ Shared shared;", "__shared__ Shared shared; __shared__ volatile int waste[9000];"),
+            (HOPPER, "Sm90ForwardShared shared;", "Sm90ForwardShared shared; __shared__ volatile int waste[9000];"),
             (HOPPER, "sync_block();\n  const", "waste[threadIdx.x] = 1;\n  sync_block();\n  const"),
         ],
         3,
@@ -124,7 +124,7 @@ MUTANTS = {
     ),
     "too many registers": (
         "sm_90a",
-        [(HOPPER, "__launch_bounds__(regard::config::warps * 32, 1)", "__launch_bounds__(32, 1)")],
+        [(HOPPER, "__launch_bounds__(regard::threads, 1)", "__launch_bounds__(32, 1)")],
         3,
         r"can never run on sm_90a: 384 threads of \d+ registers need \d+, and there are 65536",
     ),

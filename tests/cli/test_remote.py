@@ -166,7 +166,7 @@ def test_a_bad_server_costs_a_warning(how, filled, store, run, tmp_path):
     assert err.startswith(f"regard: the remote store {server.url} is not used any more: ") and said in err
     assert err.count("not used any more") == 1 and server.asked in (["GET"], ["GET"] * 4)  # the latter in circles
     assert stage["tier"] == "built-in" and "cpu_generic_forward" in stage["kernel"]
-    assert "not to be had from the remote store" in report["plan"]["fallback_reason"]
+    assert "not available from the remote store" in report["plan"]["fallback_reason"]
     assert not [path for path in (tmp_path / "cache").glob("*.regard") if path.stat().st_size > 4096]
 
 

@@ -50,7 +50,7 @@ TEST(ProblemJson, RefusesInOneSentence) {
       {R"({"softmax_scale": 0.5})", "did you mean \"scale\": 0.5?"},
       {R"({"B": 3})", "did you mean \"b\": 3?"},
       {R"({"": 3})", "unknown key \"\""},
-      {R"({"b": 1, "b": 2})", "\"b\" stands twice"},
+      {R"({"b": 1, "b": 2})", "\"b\" is given twice"},
       {R"({"b": "1"})", "\"b\": \"1\" is not a whole number"},
       {R"({"b": [1]})", "\"b\": a list is not a whole number"},
       {R"({"mask": {}})", "\"mask\": an object is not a word in quotes"},

@@ -40,9 +40,9 @@ def test_the_same_sources_elsewhere_hit(place, sources, right):
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        (HEADER, "#pragma once", "#pragma once\n// a remark"),
-        (KERNEL, "namespace", "// a remark\nnamespace"),
-        ("kernels/arguments.h", "#pragma once", "#pragma once\n"),
+        (HEADER, "#pragma once", "#pragma once\n#define ANOTHER"),
+        (KERNEL, "namespace", "static_assert(true);\nnamespace"),
+        ("kernels/arguments.h", "#pragma once", "#pragma once\nstatic_assert(true);"),
     ],
 )
 def test_a_changed_header_or_kernel_misses(place, sources, right, name, old, new):
@@ -55,6 +55,14 @@ def test_a_changed_header_or_kernel_misses(place, sources, right, name, old, new
     assert place.compiles == 2
     change(sources / name, new, old)
     assert place.run("run", **settings).tier == "cache"  # the first entry is there still
+
+
+def test_another_comment_hits(place, sources, right):
+    assert place.run().tier == "compile"
+    change(sources / KERNEL, "namespace", "// a remark\n\nnamespace")
+    change(sources / "kernels/arguments.h", "#pragma once", "#pragma once\n")
+    done = place.run("run", REGARD_DATA_DIR=str(sources))
+    assert (done.bits, done.tier) == (right, "cache")
 
 
 def test_arguments_of_another_layout_are_refused(place, sources):

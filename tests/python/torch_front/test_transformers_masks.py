@@ -74,7 +74,7 @@ def test_a_pattern_of_a_model_s_own_is_not_taken_for_another():
     assert mask.options is None and torch.equal(mask.booleans()[0, 0], torch.eye(11, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("offset", "wanted"), [(0, {"causal": "top_left"}), (5, None)])
+@pytest.mark.parametrize(("offset", "expected"), [(0, {"causal": "top_left"}), (5, None)])
 def test_a_cache_of_fixed_size(offset, expected):
     mask = mask_of(1, 6, 16, q_offset=torch.tensor(offset))
     assert mask.options == expected
