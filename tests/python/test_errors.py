@@ -253,7 +253,7 @@ CASES = {
     "a list of text for lengths": (
         lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=["8"]),
         ValueError,
-        ["lengths_k is a list of text; it must hold whole numbers"],
+        ["lengths_k is a list of text; it must hold 32-bit whole numbers"],
     ),
     "no number in a window": (
         lambda: regard.attention(GOOD, GOOD, GOOD, window=(None, 0)),
