@@ -26,13 +26,13 @@ struct Head {
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
-/// D of a row, and its largest error in a kernel. It comes from the same O that the kernel reads; but D of an
-/// unrounded O is equally correct.
-struct Delta {
+/// A number, and its largest error in a kernel.
+struct Bounded {
   double value = 0, error = 0;
 };
 
-Delta delta_of(const double* o, const double* d_o, const Problem& problem, const Precision& precision) {
+/// D of a row. It comes from the same O that the kernel reads; but D of an unrounded O is equally correct.
+Bounded delta_of(const double* o, const double* d_o, const Problem& problem, const Precision& precision) {
   const std::int64_t columns = problem.dv;
   const auto out = static_cast<regard_dtype>(problem.out);
   const double unit = format(out).unit(), near_zero = lost_near_zero(out);
@@ -48,6 +48,69 @@ Delta delta_of(const double* o, const double* d_o, const Problem& problem, const
       (certain(precision.product + unit) + precision.sum(columns)) * sum.peak + certain(near_zero) * size;
   return {sum.value, std::sqrt(variance) + common};
 }
+
+/// The gradient of one score. Two parts of its error have the same sign in many terms of a sum, and so do not
+/// average out.
+struct ScoreGradient {
+  double value, error;
+  double inherited;  ///< from D, which is the same for all keys of a row, and from dP
+  double common;     ///< `inherited`, with one sign for equal rows, which have the same D and dP
+  double shared;     ///< of the weight, relative
+};
+
+/// What the gradients of a row's scores come from.
+struct RowGradient {
+  const Problem& problem;
+  const Precision& precision;
+  const Row& row;
+  const RowError& score_error;  ///< of the scores
+  const RowError& relative;     ///< of the weights
+  const double* d_o;
+  double scale;
+  double fp32_error;  ///< of an element of dO V^T
+  Bounded delta;
+
+  /// dP
+  Bounded of_weight(std::size_t key, const double* v) const {
+    const Dot product = dot(d_o, v, problem.dv);
+    return {row.keep[key] * product.value,
+            row.keep[key] * (fp32_error + precision.sum(problem.dv) * product.peak)};
+  }
+
+  /// dS, of a key whose weight is not 0
+  ScoreGradient of_score(std::size_t key, const double* v) const {
+    const Bounded d_p = of_weight(key, v);
+    const double weight = row.weight[key], difference = d_p.value - delta.value;
+    const double inherited = weight * (delta.error + d_p.error);
+    return {
+        weight * difference,
+        precision.weight(weight, row.log_weight[key], relative.of_each()) * std::fabs(difference) + inherited,
+        inherited, std::copysign(inherited, delta.value),
+        precision.relative(row.log_weight[key], relative.shared)};
+  }
+
+  /// dX times the scale, as a term of the sum dK; the sum dQ has another common error.
+  Term of_key(std::size_t key, const ScoreGradient& d_s, double through) const {
+    const double value = through * d_s.value;
+    const double slope_error = precision.slope(row.slope[key], score_error.of_each(), problem.softcap);
+    return {value,
+            (precision.product + slope_error) * std::fabs(value) + precision.least_grad +
+                std::fabs(scale) * d_s.error,
+            d_s.shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
+            through * d_s.common};
+  }
+
+  /// The sink's logit, which has no value
+  Bounded of_sink() const {
+    return {-row.sink_weight * delta.value,
+            row.sink_weight * delta.error +
+                precision.weight(row.sink_weight, 0, relative.of_each()) * std::fabs(delta.value)};
+  }
+  double common_of_sink() const {
+    return row.sink_weight *
+           std::copysign(delta.error + relative.shared * std::fabs(delta.value), delta.value);
+  }
+};
 
 void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const Problem& problem = inputs.problem();
@@ -73,51 +136,39 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       grad_v.add(j, weight_of(row, at, precision, relative), d_o);
     }
 
-    const double fp32_error = precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv);
-    const Delta delta = delta_of(o.row(i), d_o, problem, precision);
-
+    const RowGradient gradient{
+        problem,
+        precision,
+        row,
+        score_error,
+        relative,
+        d_o,
+        scale,
+        precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv),
+        delta_of(o.row(i), d_o, problem, precision),
+    };
     grad_q.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      const double weight = row.weight[at];
-      if (weight == 0) continue;
-      const Dot product = dot(d_o, v.row(j), problem.dv);
-      const double d_p = row.keep[at] * product.value;
-      const double d_p_error = row.keep[at] * (fp32_error + precision.sum(problem.dv) * product.peak);
-      const double d_s = weight * (d_p - delta.value);
-      const double d_s_error =
-          precision.weight(weight, row.log_weight[at], relative.of_each()) * std::fabs(d_p - delta.value) +
-          weight * (delta.error + d_p_error);
-      // Equal rows have the same D and dP, and so the same error of them; other rows' errors have other
-      // signs.
-      const double common = std::copysign(weight * (delta.error + d_p_error), delta.value);
-      const double shared = precision.relative(row.log_weight[at], relative.shared);
+      if (row.weight[at] == 0) continue;
+      const ScoreGradient d_s = gradient.of_score(at, v.row(j));
       if (write_bias) {
-        const double larger = std::fabs(common) > shared * std::fabs(d_s) ? common : d_s;
-        write_bias.add(b, h, i, j, d_s, d_s_error,
-                       std::copysign(std::fabs(common) + shared * std::fabs(d_s), larger));
+        const double of_weight = d_s.shared * std::fabs(d_s.value);
+        const double larger = std::fabs(d_s.common) > of_weight ? d_s.common : d_s.value;
+        write_bias.add(b, h, i, j, d_s.value, d_s.error,
+                       std::copysign(std::fabs(d_s.common) + of_weight, larger));
       }
       const double through = scale * row.slope[at];
-      const double d_x = through * d_s;
-      const double slope_error = precision.slope(row.slope[at], score_error.of_each(), problem.softcap);
-      Term term{d_x,
-                (precision.product + slope_error) * std::fabs(d_x) + precision.least_grad +
-                    std::fabs(scale) * d_s_error,
-                shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
-                through * common};
+      Term term = gradient.of_key(at, d_s, through);
       if (whole) grad_k.add(j, term, q.row(i));
-      // D is the same for the whole row, so none of its error averages out over the keys.
-      term.common = through * weight * (delta.error + d_p_error);
+      term.common = through * d_s.inherited;  // of the row's D: none of it averages out over the keys
       grad_q.add(0, term, k.row(j));
     }
     for (std::int64_t c = 0; c < problem.d; ++c)
       write_q.set(b, h, sequence.first_q + i, c, grad_q.value.row(0)[c], grad_q.error(0, c));
     if (write_sink) {
-      const double shared = relative.shared * std::fabs(delta.value);
-      write_sink.add(0, h, 0, 0, -row.sink_weight * delta.value,
-                     row.sink_weight * delta.error +
-                         precision.weight(row.sink_weight, 0, relative.of_each()) * std::fabs(delta.value),
-                     row.sink_weight * std::copysign(delta.error + shared, delta.value));
+      const Bounded sink = gradient.of_sink();
+      write_sink.add(0, h, 0, 0, sink.value, sink.error, gradient.common_of_sink());
     }
   }
 }
