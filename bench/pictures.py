@@ -1,4 +1,4 @@
-"""Pictures of the benchmarks' results: rates over sequence lengths, one panel beside the other, as SVG."""
+"""Pictures of the benchmark results as SVG: rates over sequence lengths, panels side by side."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _gpu_panel(lines: list[Line], title: str, d: int, mask: str, names: list[str
 
 
 def _speed() -> str:
-    """README's."""
+    """The picture in README.md."""
     cpu, gpu = read(newest("cpu")[-1]), read(newest("gpu")[-1])
     peers = [name for name in NAMES if name != "regard portable_forward"]
     panels = [

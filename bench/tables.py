@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the tables and pictures of the benchmarks' results, and puts the tables into README.md and docs/results/.
+"""Makes the tables and pictures of the benchmark results, and puts the tables into README.md and docs/results/.
 
-python -m bench.tables [--print NAME] [FILE.jsonl ...]; without files, of every series and machine the newest. A table
-stands between <!-- bench:NAME --> and <!-- /bench:NAME -->.
+python -m bench.tables [--print NAME] [FILE.jsonl ...]; without files, the newest of every series and machine. A table
+is placed between <!-- bench:NAME --> and <!-- /bench:NAME -->.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.shared.machine import ROOT
 from bench.shared.markdown import Line
 from bench.shared.results import newest, read
 
-# name: the series of results it is drawn from, how, and whether each machine gets one or only the newest file
+# name: the series of results, the function that makes the table, and whether each machine gets one or only the newest
 TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "cpu": ("cpu", grid_tables.summary, False),
     "grid": ("cpu", grid_tables.everything, True),
@@ -43,7 +43,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
 
 
 def render(name: str, files: list[Path]) -> str | None:
-    """None without results."""
+    """The table `name`; None without results."""
     series, draw, every_machine = TABLES[name]
     results = [lines for file in files or newest(series) if (lines := read(file))]
     results = [lines for lines in results if lines[0].get("series", "cpu") == series]
@@ -54,7 +54,7 @@ def render(name: str, files: list[Path]) -> str | None:
 
 
 def spliced(page: str, files: list[Path]) -> str:
-    """The page with every table drawn anew; one without results stays as it is."""
+    """The page with every table updated; a table without results stays as it is."""
 
     def drawn(match: re.Match[str]) -> str:
         text = render(match[2], files) if match[2] in TABLES else None
@@ -64,7 +64,7 @@ def spliced(page: str, files: list[Path]) -> str:
 
 
 def drawn(files: list[Path]) -> dict[Path, str]:
-    """What README.md and docs/results/ hold when everything has been drawn anew."""
+    """The contents of README.md and docs/results/ with everything updated."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs/results").glob("*.md"))]
     return {page: spliced(page.read_text(), files) for page in pages} | ({} if files else pictures.drawn())
 

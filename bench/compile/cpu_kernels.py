@@ -1,11 +1,12 @@
-"""What getting a kernel costs: compiled on one core, and found in the cache, verified and loaded, step by step.
+"""Measures what it costs to get a kernel: to compile it on one core, and to find, verify and load it from the cache,
+step by step.
 
     python -m bench.compile.cpu_kernels [--command build/release/regard] [--compilers g++ clang++]
         [--targets cpu-amx cpu-avx512] [--rounds 7] [--out FILE]
 
-Each figure is the median of the rounds, each round a process of its own with a cache of its own; all of one round are
-taken one after the other, so that a machine that slows down slows all of them. `best_s` is the fastest compile: where
-the median lies far above it, the machine was busy. A line of JSON per kernel and compiler.
+Each figure is the median over the rounds. Each round is a separate process with its own cache, and measures all cases
+one after the other, so that a machine that slows down slows all of them. `best_s` is the fastest compile: if the median
+is far above it, the machine was busy. Writes a line of JSON per kernel and compiler.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PROBLEMS = [
 
 
 def run(command: str, compiler: str, target: str, problem: str, cache: str) -> tuple[list[dict], dict[str, dict]]:
-    """The stages of a process that got its kernels from that cache, and the steps it logged."""
+    """The stages of a process that took its kernels from that cache, and the steps that it logged."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     settings = {"REGARD_CACHE_DIR": cache, "REGARD_BUILT_IN": "off", "REGARD_CXX": compiler, "REGARD_LOG": "cache"}
     core = min(os.sched_getaffinity(0))
@@ -55,7 +56,7 @@ def run(command: str, compiler: str, target: str, problem: str, cache: str) -> t
 
 
 def one_round(command: str, compiler: str, target: str, problem: str) -> list[dict]:
-    """For each kernel of the problem: seconds of its compile, and the milliseconds of each step from the cache."""
+    """For each kernel of the problem: the seconds to compile it, and the milliseconds of each step from the cache."""
     with tempfile.TemporaryDirectory() as cache:
         compiled, _ = run(command, compiler, target, problem, cache)
         cached, steps = run(command, compiler, target, problem, cache)

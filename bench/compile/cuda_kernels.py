@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Cold compiles of the CUDA kernels that profiles name: a sample of forward's, and of backward, whose problems have
-several stages, all kernels of some problems; one process each, one after the other.
+"""Cold compiles of the CUDA kernels that the profiles name: a sample of the forward kernels, and all kernels of some
+backward problems, which have several stages. Each runs in a separate process, one after the other.
 
     python -m bench.compile.cuda_kernels [--kernels N] [--targets T,..] [--profiles P,..] [--build FOLDER] [--out FILE]
 
-Needs a build with -DREGARD_BENCH=ON and NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python), and no
-GPU. Writes a line of JSON per kernel or problem to bench/results/compile-<machine>-<date>.jsonl: wall seconds of the
-whole call (rendering, compiling, storing) and the process's peak memory.
+Needs a build with -DREGARD_BENCH=ON and NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python), but no
+GPU. Writes a line of JSON per kernel or problem to bench/results/compile-<machine>-<date>.jsonl: wall-clock seconds of
+the whole call (rendering, compiling, storing) and the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def stages_of(build: Path, target: str, problem: str) -> list[str]:
 
 
 def kernels_of_profiles(build: Path, target: str, profiles: list[str]) -> list[str]:
-    """Forward's."""
+    """The forward kernels of the profiles."""
     found: set[str] = set()
     for profile in profiles:
         command = [build / "regard", "list", f"--target={target}", f"--profile={profile}", "--json"]
@@ -55,12 +55,12 @@ def kernels_of_profiles(build: Path, target: str, profiles: list[str]) -> list[s
 
 
 def spread(items: list[str], count: int) -> list[str]:
-    """So many of them, evenly over the list."""
+    """`count` of the items, evenly spaced over the list."""
     return [items[i * len(items) // count] for i in range(count)] if count < len(items) else items
 
 
 def nvrtc() -> str:
-    """Where NVRTC is. Without it nvcc would be measured, which takes other time and memory."""
+    """The path of NVRTC. Without it nvcc would be measured, whose time and memory differ."""
     found = os.environ.get("REGARD_NVRTC") or str(Path(sysconfig.get_path("purelib")) / "nvidia/cu13/lib")
     if not Path(found).exists():
         sys.exit(f"NVRTC is not at {found}; set REGARD_NVRTC, or install nvidia-cuda-nvrtc for {sys.executable}")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a build of kernels ahead of time costs, and what its bundle costs the program that uses it.
+"""Measures what an ahead-of-time build of kernels costs, and what its bundle costs the program that uses it.
 
     python -m bench.compile.manifest [--manifest FILE] [--jobs N] [--build FOLDER] [--out FILE]
 
-Needs NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python) for the CUDA targets, and no GPU. Writes a
+Needs NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python) for the CUDA targets, but no GPU. Writes a
 line of JSON per target to bench/results/build-<machine>-<date>.jsonl (kernels, CPU seconds of their compiles, bytes,
-packed bytes), one for the whole build (wall and CPU seconds, peak memory of a process and of all together), and one for
-a bundle of 1,000 kernels: how long it takes to open, how many bytes are read of it, and how long a first call's kernel
-takes, beside the same kernel from the cache (those that the manifest lacks of 1,000 are copies of the others).
+compressed bytes), one for the whole build (wall and CPU seconds, peak memory of one process and of all together), and
+one for a bundle of 1,000 kernels: how long it takes to open, how many bytes of it are read, and how long the kernel of
+a first call takes, compared with the same kernel from the cache. Copies of the manifest's kernels make up the 1,000.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MANIFEST = Path(__file__).with_name("transformer_engine.toml")
 
 
 def memory_of_tree(root: int) -> int:
-    """Resident bytes of a process and all below it, shared pages once for each."""
+    """Resident bytes of a process and all its descendants; shared pages count once per process."""
     children: dict[int, list[int]] = {}
     pages: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
@@ -56,7 +56,7 @@ def memory_of_tree(root: int) -> int:
 def build(
     options: argparse.Namespace, manifest: Path, folder: Path, jobs: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report of a build, and what it took."""
+    """The report of a build, and the time and memory that it took."""
     command = [options.build / "regard", "build", manifest, "--output", folder, f"--jobs={jobs}", "--json"]
     before, start = os.times(), time.monotonic()
     with tempfile.TemporaryFile() as out:
@@ -117,7 +117,7 @@ print(json.dumps([opened, bytes_read, done["tier"], done["seconds"]]))
 
 
 def use(options: argparse.Namespace, bundle: str) -> dict[str, Any]:
-    """Least of ten processes: a bundle that is in the file cache."""
+    """The minimum over ten processes, so the bundle is in the file cache."""
     problem = "fwd fp16 b=1 h=1 s=64 d=256"
     samples: dict[str, list[list[Any]]] = {"bundle": [], "cache": []}
     with tempfile.TemporaryDirectory() as cache:
@@ -150,7 +150,7 @@ def use(options: argparse.Namespace, bundle: str) -> dict[str, Any]:
 
 
 def with_many_kernels(bundle: Path, count: int) -> Path:
-    """The bundle with copies of its kernels under other names, so many in all (docs/bundles.md has the layout)."""
+    """The bundle filled up to `count` kernels with renamed copies of its own (docs/bundles.md has the layout)."""
     data = bundle.read_bytes()
     start, size = struct.unpack_from("<QQ", data, 16)
     index = data[start : start + size]

@@ -1,5 +1,5 @@
-// A kernel, or all those of a problem, compiled by a process that knows none: wall time and peak memory, as
-// one line of JSON. bench/compile/cuda_kernels.py runs it once for each of many.
+// Compiles one kernel, or all kernels of a problem, in a process that has none, and prints wall time and peak
+// memory as one line of JSON. bench/compile/cuda_kernels.py runs it once for each kernel or problem.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-"""Tables of compiles: CUDA kernels against their goals, CPU kernels beside the same kernel from the cache, and builds
-ahead of time."""
+"""Tables of compiles: CUDA kernels against their goals, CPU kernels compared with the same kernels from the cache, and
+ahead-of-time builds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from statistics import median
 from bench.shared.markdown import MISSED, Line, paragraph, table
 
 MEDIAN_SECONDS, WORST_SECONDS, PEAK_MB = 0.6, 0.9, 150
-BACKWARD_MEDIAN_SECONDS, BACKWARD_WORST_SECONDS = 1.5, 2.0  # of all stages of a problem
+BACKWARD_MEDIAN_SECONDS, BACKWARD_WORST_SECONDS = 1.5, 2.0  # for all stages of a problem
 BUILD_SECONDS, BUILD_MB, BUNDLE_KB, OPEN_MS = (
     1.0,
     1000,
     150,
     5.0,
-)  # of a kernel, of all processes, of a kernel, of 1,000
-STEPS = ("source", "compiler", "key", "entry", "load")  # from the cache to a kernel that runs
+)  # per kernel, of all processes, per kernel, for 1,000 kernels
+STEPS = ("source", "compiler", "key", "entry", "load")  # from the cache to a kernel that can run
 
 
 def against(goal: float, figure: float, digits: int) -> str:

@@ -1,10 +1,11 @@
-// What the cores compute when nothing holds them up: multiply-adds from registers alone, on one core or many
-// at the same time. What many lose of one's rate, each for itself, the machine does not give (its clock,
-// units that two cores share, its neighbours). bench/cpu/scaling.py compiles this for the machine and runs it.
+// The peak rate of the cores: multiply-adds on registers alone, on one core or on many at the same time. The
+// threads share nothing here, so if each is slower among many than alone, the machine is the cause (its
+// clock, units that two cores share, other guests). bench/cpu/scaling.py compiles this for the machine and
+// runs it.
 //
-//   arithmetic vectors|pairs|tiles CORES     GFLOP/s of all, the median of some short rounds
+//   arithmetic vectors|pairs|tiles CORES     total GFLOP/s, the median of a few short rounds
 //
-// vectors: of fp32; pairs: of bf16 pairs by vectors; tiles: of bf16 by the tile unit of AMX.
+// vectors: fp32 vectors; pairs: vectors of bf16 pairs; tiles: bf16 on the tile unit of AMX.
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,21 +29,21 @@ typedef float Vector __attribute__((vector_size(64)));
 typedef float Vector __attribute__((vector_size(32)));
 #endif
 constexpr int lanes = sizeof(Vector) / 4;
-constexpr int sums = 12;  // more than one instruction takes to its result
+constexpr int sums = 12;  // more than the latency of an instruction in cycles
 
-/// FLOPs of one call. Twelve sums by the same instruction, which no compiler may join or leave out.
+/// FLOPs of one call. Twelve sums by the same instruction, which the compiler cannot merge or drop.
 #define STEP(instruction, n) asm volatile(instruction " %2, %1, %0" : "+v"(sum[n]) : "v"(a), "v"(b));
-#define MULTIPLY(name, instruction, flops_of_lane)                               \
-  double name() {                                                                \
-    Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;            \
-    constexpr int repeats = 2000;                                                \
-    for (int i = 0; i < repeats; ++i) {                                          \
-      STEP(instruction, 0) STEP(instruction, 1) STEP(instruction, 2)             \
-      STEP(instruction, 3) STEP(instruction, 4) STEP(instruction, 5)             \
-      STEP(instruction, 6) STEP(instruction, 7) STEP(instruction, 8)             \
-      STEP(instruction, 9) STEP(instruction, 10) STEP(instruction, 11)           \
-    }                                                                            \
-    return double{flops_of_lane} * lanes * sums * repeats;                       \
+#define MULTIPLY(name, instruction, flops_of_lane)                                            \
+  double name() {                                                                             \
+    Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;                         \
+    constexpr int repeats = 2000;                                                             \
+    for (int i = 0; i < repeats; ++i) {                                                       \
+      STEP(instruction, 0)                                                                    \
+      STEP(instruction, 1) STEP(instruction, 2) STEP(instruction, 3) STEP(instruction, 4)     \
+          STEP(instruction, 5) STEP(instruction, 6) STEP(instruction, 7) STEP(instruction, 8) \
+              STEP(instruction, 9) STEP(instruction, 10) STEP(instruction, 11)                \
+    }                                                                                         \
+    return double{flops_of_lane} * lanes * sums * repeats;                                    \
   }
 MULTIPLY(multiply_vectors, "vfmadd231ps", 2)
 #if defined(__AVX512BF16__)
@@ -60,7 +61,10 @@ double multiply_tiles() {
   float numbers[256];
   std::fill(std::begin(numbers), std::end(numbers), 0.25f);
   const auto load = [&]<int t>() {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(numbers), "r"(std::ptrdiff_t{64}), "i"(t) : "memory");
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(numbers), "r"(std::ptrdiff_t{64}), "i"(t)
+                 : "memory");
   };
   load.template operator()<4>();
   load.template operator()<5>();

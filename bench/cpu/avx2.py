@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The grid of cpu.py, with fewer heads, where both sides are held to AVX2: what a machine without AVX-512 has.
+"""The grid of cpu.py, with fewer heads and with both sides limited to AVX2, as on a machine without AVX-512.
 
-A process of its own, as the libraries read these settings once. Writes one line of JSON per cell to
+Runs in its own process, because the libraries read these settings only once. Writes one line of JSON per cell to
 bench/results/avx2-<machine>-<date>.jsonl.
 """
 
@@ -15,7 +15,7 @@ from bench.cpu.run import Run
 HELD = {
     "REGARD_CPU_TARGET": "cpu-avx2",
     "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own kernels
-    "MKL_ENABLE_INSTRUCTIONS": "AVX2",  # the matrix products that they call
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",  # the matrix products that those call
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",  # the ceiling
 }

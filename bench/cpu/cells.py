@@ -1,15 +1,15 @@
-"""What the CPU benchmark measures: the cells, their sizes, and their FLOPs."""
+"""The cells of the CPU benchmark, their sizes and their FLOPs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Heads = dict[int, tuple[int, int]]  # (batch, heads) by sequence length
-HEADS: Heads = {512: (8, 16), 2048: (2, 8), 8192: (1, 2)}  # a cell takes 0.02 to 2 s on two cores
+HEADS: Heads = {512: (8, 16), 2048: (2, 8), 8192: (1, 2)}  # a call of a cell takes 0.02 to 2 s on two cores
 # PyTorch's fp16 backward is ten times slower than its bf16 one.
 HEADS_FP16_BACKWARD = {512: (2, 8), 2048: (1, 2), 8192: (1, 2)}
 DTYPES = ("fp32", "bf16", "fp16")
-FEW_ROWS = (4, 16, 64)  # of each of 32 query heads on 8 key/value heads: some tokens at once, or the rest of a prompt
+FEW_ROWS = (4, 16, 64)  # per query head, 32 on 8 key/value heads: a few tokens at once, or the rest of a prompt
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def flops(self) -> float:
-        """4 b h sq sk d forward, 2.5 times that backward, half of it when causal."""
+        """4 b h sq sk d in forward, 2.5 times that in backward, and half of it if causal."""
         forward = 4.0 * self.b * self.hq * self.sq * self.sk * self.d * (0.5 if self.causal else 1)
         return forward * (3.5 if self.measure == "fwd+bwd" else 1)
 
@@ -42,7 +42,7 @@ class Cell:
 
 
 def all_cells(quick: bool = False, heads: Heads = HEADS) -> list[Cell]:
-    """The whole table; quick: its smallest row."""
+    """The whole table, or with `quick` its smallest row."""
     cells = []
     for dtype in DTYPES:
         for measure in ("fwd", "fwd+bwd"):

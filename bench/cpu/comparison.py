@@ -1,4 +1,4 @@
-"""Regard against Regard: what a case costs beside a base, both in the same interleaved rounds."""
+"""Regard against Regard: the cost of a case relative to a base, both measured in the same interleaved rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Case:
     lengths: tuple[int, ...] = ()  # of the sequences, when packed
 
     def flops(self) -> float:
-        """Of the visible pairs."""
+        """FLOPs of the visible pairs."""
         import regard
 
         if not self.lengths:
@@ -29,16 +29,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The first case is the base. claim: which goal it shows (goals.py)."""
+    """The first case is the base. claim: the goal that the comparison shows (goals.py)."""
 
     name: str
     claim: str
     cases: tuple[Case, ...]
-    per_flop: bool = False  # costs count per FLOP of visible pairs, not per call
+    per_flop: bool = False  # compare costs per FLOP of visible pairs, not per call
 
 
 def compare(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
-    """A line for every case, the base included (its cost is 1)."""
+    """A line for each case, including the base (whose cost is 1)."""
     from bench.cpu.prepared import Prepared
 
     prepared = {

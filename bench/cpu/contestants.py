@@ -1,7 +1,7 @@
 """Regard, PyTorch and the ceilings as calls without arguments, on the same tensors.
 
-Tensors are [b, h, s, d] and contiguous, PyTorch's own layout. Regard runs prepared plans on arrays that are there
-already; PyTorch's functions allocate their results, as they have no other form.
+Tensors are [b, h, s, d] and contiguous, which is PyTorch's layout. Regard runs prepared plans on existing arrays;
+PyTorch's functions can only return newly allocated results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Call = Callable[[], Any]
 @dataclass
 class Contest:
     regard: Call
-    regard_fresh: Call  # the same with results allocated by the call, for the memory figure
+    regard_fresh: Call  # the same, but the call allocates its results, for the memory figure
     peers: dict[str, Call]
     ceilings: dict[str, Ceiling]
     plans: list[regard.Plan]
@@ -68,7 +68,7 @@ def _forward(cell: Cell, threads: int, q: Any, k: Any, v: Any) -> Contest:
     plan = _prepared(cell.problem(), threads)
     o = torch.empty_like(q)
     peers: dict[str, Call] = {"torch": lambda: sdpa(q, k, v, is_causal=cell.causal)}
-    if cell.hq != cell.hk:  # the group of query heads folded into rows, and the option made for it
+    if cell.hq != cell.hk:  # the group of query heads folded into rows, and PyTorch's option for GQA
         folded = q.reshape(cell.b, cell.hk, cell.hq // cell.hk * cell.sq, cell.d)
         peers = {"torch_folded": lambda: sdpa(folded, k, v), "torch_gqa": lambda: sdpa(q, k, v, enable_gqa=True)}
 
@@ -131,7 +131,7 @@ def _product(dtype: str, n: int) -> Call:
 
 
 def _products(dtype: str) -> dict[str, Ceiling]:
-    """In bf16 beside fp16 too."""
+    """The product to compare with: fp32, or bf16 for both bf16 and fp16."""
     n, small = 2048, 256
     name = "openblas_fp32_gflops" if dtype == "fp32" else "onednn_bf16_gflops"
     return {name: Ceiling(_product(dtype, n), 2.0 * n**3, _product(dtype, small), 2.0 * small**3)}
@@ -142,6 +142,6 @@ def _read(parts: list[Any]) -> tuple[Call, float]:
 
 
 def _reads(k: Any, v: Any) -> dict[str, Ceiling]:
-    """Reading K and V once: a sum over their memory as fp32."""
+    """Reads K and V once: sums over their memory as fp32."""
     parts = [x.reshape(-1).view(torch.float32) for x in (k, v)]
     return {"read_gigabytes_per_s": Ceiling(*_read(parts), *_read([x[: x.numel() // 8] for x in parts]))}

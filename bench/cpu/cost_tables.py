@@ -1,4 +1,4 @@
-"""Tables of Regard beside Regard: features, the sweep over head dimensions, scaling over cores."""
+"""Tables of Regard against Regard: features, the sweep over head dimensions, scaling over cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = [f"{'forward' if pass_ == 'fwd' else 'backward'}, {dtype}" for pass_, dty
 
 
 def _by_column(lines: list[Line], label: str, figure: str, goal: Goal) -> list[list[str]]:
-    """A row for each value of `label`, a column for each pass and dtype."""
+    """One row per value of `label`, one column per pass and dtype."""
     found = {(line[label], *line["cell"].split()[:2]): line for line in lines}
     rows = []
     for name in dict.fromkeys(line[label] for line in lines):
@@ -27,7 +27,7 @@ def _by_column(lines: list[Line], label: str, figure: str, goal: Goal) -> list[l
 
 
 def _label(line: Line) -> str:
-    """The case of a feature; for other claims what stands after pass and dtype in the comparison's name."""
+    """For a feature its case; for other claims the words after pass and dtype in the comparison's name."""
     return line["case"] if line["claim"] == "feature" else " ".join(line["item"].split()[2:])
 
 
@@ -61,7 +61,7 @@ def sweep(lines: list[Line]) -> list[str]:
 
 
 def efficiency(lines: list[Line], field: str) -> str:
-    """Of all cores, the last line, over one, the first, by what was measured beside Regard; "–" where it was not."""
+    """Parallel efficiency from one core (first line) to all (last line) by that field; "–" if it was not measured."""
     first, last = lines[0], lines[-1]
     return f"{last[field] / (last['threads'] * first[field]):.2f}" if field in last else "–"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Regard against PyTorch's scaled_dot_product_attention on the CPU.
 
-One process, the same tensors and thread count, contestants interleaved round by round, medians. Writes one line of
-JSON per cell to bench/results/cpu-<machine>-<date>.jsonl; bench/tables.py draws the tables. docs/benchmarks.md
-describes the fields.
+All contestants run in one process, on the same tensors with the same thread count, interleaved round by round; figures
+are medians. Writes one line of JSON per cell to bench/results/cpu-<machine>-<date>.jsonl; bench/tables.py makes the
+tables. docs/benchmarks.md describes the fields.
 """
 
 import sys

@@ -1,5 +1,5 @@
-// What a call costs beside its kernel: a plan for a problem seen before, and the launch of a prepared plan.
-// The problems have one query row and no key, so that their kernels do next to nothing.
+// The overhead of a call: finding the plan of a problem seen before, and launching a prepared plan. The
+// problems have one query row and no key, so that their kernels do next to nothing.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

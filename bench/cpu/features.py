@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What masks, packed sequences, grouped heads and every feature cost beside the plain problem.
+"""Measures what masks, packed sequences, grouped heads and every other feature cost relative to the plain problem.
 
-Each comparison runs its cases in interleaved rounds of one process and writes a line of JSON per case to
-bench/results/features-<machine>-<date>.jsonl. docs/benchmarks.md describes the fields, goals.py has the goals.
+Each comparison runs its cases in interleaved rounds in one process and writes a line of JSON per case to
+bench/results/features-<machine>-<date>.jsonl. docs/benchmarks.md describes the fields; goals.py has the goals.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from bench.cpu.comparison import Case, Comparison, compare
 from bench.cpu.run import Run
 
-# Words added to the plain problem; in the order of the table.
+# Words added to the plain problem, in the order of the table.
 FEATURES = {
     "bias [1,1,s,s]": "bias=11",
     "bias [1,h,s,s]": "bias=1h",
@@ -27,7 +27,7 @@ FEATURES = {
     "row ranges": "ranges",
     "bits": "bits",
 }
-# What only one pass has.
+# Features that only one pass has.
 PASS_FEATURES = {"fwd": {"LSE": "lse"}, "bwd": {}}
 SKEWED = (4096, 2048, 0, 1024, 512, 256, 0, 128, 64, 37)
 

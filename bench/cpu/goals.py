@@ -1,4 +1,4 @@
-"""The goals of CPU speed, once: the tables print them beside the figures and mark what misses them."""
+"""All goals for CPU speed: the tables print them next to the figures and mark those that miss them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Goal:
     at_least: bool = True
 
     def met(self, value: float) -> bool:
-        """As printed, to two decimals."""
+        """Compares the value as it is printed, to two decimals."""
         value = round(value, 2)
         return value >= self.limit if self.at_least else value <= self.limit
 
@@ -38,7 +38,7 @@ def _most(limit: float) -> Goal:
     return Goal(limit, at_least=False)
 
 
-# Times PyTorch, every cell, by dtype and measure.
+# The speedup over PyTorch that every cell is to reach, by dtype and measure.
 SPEED = {
     ("fp32", "fwd"): Goal(1.2),
     ("fp32", "fwd+bwd"): Goal(1.2),
@@ -50,14 +50,14 @@ SPEED = {
     ("bf16", "decode"): Goal(5),
     ("fp16", "decode"): Goal(5),
 }
-# Times PyTorch, geometric mean over the cells.
+# The speedup over PyTorch, geometric mean over the cells.
 MEAN_SPEED = {
     ("fp32", "fwd"): Goal(1.5),
     ("fp32", "fwd+bwd"): Goal(1.4),
     ("bf16", "fwd"): Goal(3.0),
     ("bf16", "fwd+bwd"): Goal(2.4),
 }
-# What a cost beside the base may be, by the claim of a comparison.
+# The allowed cost relative to the base, by the claim of a comparison.
 COST = {"feature": _most(1.3), "causal": _most(0.54), "window": _most(1.15), "varlen": _most(1.1), "gqa": _most(1.0)}
 NEIGHBOURS = _most(1.35)  # per padded FLOP, between head dimensions that differ by 8
 EFFICIENCY = Goal(0.85)
@@ -65,13 +65,13 @@ AVX2_SPEED = Goal(1.0)
 
 
 def words(line: Line) -> tuple[str, int, int, bool]:
-    """dtype, d, s and causal, from the name of a cell of the grid."""
+    """dtype, d, s and causal, taken from the name of a grid cell."""
     _, dtype, d, s, mask = line["cell"].split()
     return dtype, int(d[1:]), int(s[1:]), mask == "causal"
 
 
 def is_few(line: Line) -> bool:
-    """Few query rows against many keys, but more than decode's one."""
+    """Whether it has few query rows against many keys, but more than the single row of decode."""
     return bool(line["measure"].startswith("few"))
 
 
@@ -91,14 +91,14 @@ def speed_goal(line: Line) -> Goal | None:
 
 
 def mean_goal(lines: list[Line]) -> Goal | None:
-    """Of lines of one dtype and measure."""
+    """The goal for lines of one dtype and measure."""
     if lines[0].get("series") == "avx2" or lines[0].get("target") == "cpu-amx":
         return None
     return MEAN_SPEED.get((words(lines[0])[0], lines[0]["measure"]))
 
 
 def ceiling_goal(line: Line) -> Goal | None:
-    """What share of the matrix product, or of the plain read, a cell must reach."""
+    """The share of the matrix product, or of the plain read, that a cell must reach."""
     dtype, _, s, causal = words(line)
     if line.get("series") == "avx2":
         return None

@@ -1,4 +1,4 @@
-"""A cell of the grid: Regard, PyTorch and the ceilings in interleaved rounds of one process."""
+"""A cell of the grid: Regard, PyTorch and the ceilings in interleaved rounds in one process."""
 
 from __future__ import annotations
 

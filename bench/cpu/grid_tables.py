@@ -1,4 +1,4 @@
-"""Tables of the grid: Regard beside PyTorch and the ceilings."""
+"""Tables of the grid: Regard against PyTorch and the ceilings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ METHOD = (
 
 
 def speedup(line: Line) -> float:
-    """Over PyTorch's best form."""
+    """The speedup over PyTorch's best form."""
     return min(line["peers"].values()) / line["regard_ms"]
 
 
 def ceiling(line: Line) -> float:
-    """GFLOP/s of the product, GB/s of the read."""
+    """GFLOP/s of the matrix product, or GB/s of the read."""
     return next(iter(line["ceilings"].values()))
 
 
 def rate(line: Line) -> float:
-    """In the unit of the ceiling."""
+    """Regard's rate in the unit of the ceiling."""
     if line["measure"] != "decode":
         return gflops(line)
     dtype, d, s, _ = words(line)
@@ -33,7 +33,7 @@ def rate(line: Line) -> float:
 
 
 def share(line: Line) -> float:
-    """Of the ceiling; not a number where none was measured."""
+    """The share of the ceiling that Regard reaches; NaN if no ceiling was measured."""
     return rate(line) / ceiling(line) if line["ceilings"] else math.nan
 
 
@@ -45,7 +45,7 @@ def groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
 
 
 def summary(lines: list[Line]) -> list[str]:
-    """README's: short enough to be read at a glance."""
+    """The table in README.md, short enough to read at a glance."""
     found = groups(lines)
 
     def entry(dtype: str, measure: str) -> str:
@@ -60,7 +60,7 @@ def summary(lines: list[Line]) -> list[str]:
 
 
 def attention(lines: list[Line]) -> list[str]:
-    """Full and causal side by side, what misses its goal marked."""
+    """Full and causal side by side, with missed goals marked."""
     found = {(line["measure"], *words(line)): line for line in lines if line["measure"] in ("fwd", "fwd+bwd")}
 
     def entry(measure: str, key: tuple[str, int, int]) -> list[str]:
@@ -81,7 +81,7 @@ def attention(lines: list[Line]) -> list[str]:
 
 
 def against_many_keys(lines: list[Line]) -> list[str]:
-    """One query row, and a few, of 32 heads on 8, what misses its goal marked."""
+    """One query row, and a few, with 32 query heads on 8, with missed goals marked."""
 
     def rows(chosen: list[Line], rows_of_head: Callable[[Line], str]) -> list[list[str]]:
         return [
@@ -105,7 +105,7 @@ def against_many_keys(lines: list[Line]) -> list[str]:
 
 
 def against_goals(lines: list[Line]) -> list[str]:
-    """Every goal with the worst figure under it, then the figures themselves, those that miss a goal marked."""
+    """Every goal with its worst figure, then all the figures, with missed goals marked."""
 
     def goal_row(name: str, goal: Goal, values: list[tuple[float, str]]) -> list[str]:
         value = goal.worst([value for value, _ in values])
@@ -138,7 +138,7 @@ def _mib(size: int | None) -> str:
 
 
 def everything(lines: list[Line]) -> list[str]:
-    """A line for every cell, with the ceilings and the memory."""
+    """One line per cell, with the ceilings and the memory."""
     rows = []
     for line in lines:
         unit = "GB/s" if line["measure"] == "decode" else "GFLOP/s"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a call with PyTorch's tensors costs besides its arithmetic, on a problem of one row: regard.torch.attention
-beside PyTorch's own attention, the operator that graphs hold, and a torch.autograd.Function that computes nothing.
+"""Measures the overhead of a call with PyTorch tensors, on a problem of one row: regard.torch.attention, PyTorch's own
+attention, the operator that compiled graphs hold, and a torch.autograd.Function that computes nothing.
 
 Writes a line of JSON per cell to bench/results/host-<machine>-<date>.jsonl: microseconds by contestant.
 """

@@ -1,7 +1,7 @@
-"""Threads that stay where they are while they are measured.
+"""Pins threads to cores while they are measured.
 
-On two cores Linux often wakes a worker on the core of the thread that woke it, although the other one is idle: a call
-of a few milliseconds then takes twice as long in one round and not in the next, whichever library runs it.
+On two cores, Linux often wakes a worker on the core of the thread that woke it, although the other core is idle: a call
+of a few milliseconds then takes twice as long in one round but not in the next, whichever library runs it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def one_core_each(threads: int) -> Iterator[None]:
-    """With two threads: this one on one core, the worker of every library's pool on the other. Else nothing.
+    """With two threads, pins this one to one core and the worker of each library's pool to the other.
 
-    With more, there is no telling which workers belong to one pool. Enter it when all workers have been started.
+    Otherwise it does nothing: with more threads, it is unknown which workers belong to the same pool. Enter it once all
+    workers have started.
     """
     cores = sorted(os.sched_getaffinity(0))
     if threads != 2 or len(cores) != 2:

@@ -1,4 +1,5 @@
-"""A line of problem text as a call without arguments: tensors filled, kernels got, nothing left but to run."""
+"""Turns a line of problem text into a call without arguments: tensors are filled and kernels are loaded, so that a call
+only runs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _DTYPES = {
 
 
 class Prepared:
-    """lengths: of each sequence, for packed problems. A backward problem reads O and LSE of its forward problem."""
+    """lengths: those of packed sequences. A backward problem reads O and LSE of its forward problem."""
 
     def __init__(self, text: str, threads: int, lengths: tuple[int, ...] = (), family: str | None = None) -> None:
         problem = regard.Problem(text)
@@ -55,7 +56,7 @@ def _filled(spec: regard.TensorSpec, lengths: tuple[int, ...]) -> torch.Tensor:
     shape, dtype = tuple(spec.shape), _DTYPES[spec.dtype]
     if spec.name in ("offsets_q", "offsets_k"):
         return torch.tensor([0, *lengths], dtype=dtype).cumsum(0, dtype=dtype)
-    if spec.name == "ranges":  # every key: what reading them costs, not what they save
+    if spec.name == "ranges":  # every key, so that the cost of reading ranges is measured and not what they save
         ranges = torch.zeros(shape, dtype=dtype)
         ranges[..., 1] = 2**31 - 1
         return ranges

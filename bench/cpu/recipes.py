@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does the plan choose the fastest recipe? Few query rows, or few heads, against many keys, by each recipe that takes
-them.
+"""Checks whether the plan chooses the fastest recipe: problems with few query rows, or few heads, against many keys,
+run with each recipe that supports them.
 
-Writes a line of JSON per cell to bench/results/recipes-<machine>-<date>.jsonl: ms by recipe, the one chosen, and `cost`
-(its time over that of the fastest).
+Writes a line of JSON per cell to bench/results/recipes-<machine>-<date>.jsonl: ms by recipe, the chosen one, and `cost`
+(the chosen recipe's time divided by that of the fastest).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from bench.cpu.timing import Turn, interleaved
 
 KV_HEADS = 4
 FEW_ROWS = (1, 2, 4, 8, 16, 32)
-# Of one head: from where the decode kernel is best to where blocks of rows are enough for all threads.
+# Rows of one head: from where the decode kernel is best to where blocks of rows are enough for all threads.
 ROWS_OF_ONE_HEAD = (1, 6, 12, 24, 48, 96, 192, 384, 768)
 TURN = Turn(pause=0, ms=2)
-# Recipe: the option `family`, and a word that keeps the others of the family away.
+# By recipe: the option `family`, and a word that rules out the other recipes of the family.
 RECIPES = {"decode": ("decode", ""), "forward": ("forward", " splits=1"), "forward_split": ("forward_split", "")}
 
 

@@ -1,4 +1,4 @@
-"""One run of a benchmark program: its options, its environment, and the file of results it writes."""
+"""One run of a benchmark program: its options, its environment, and the results file that it writes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Named = TypeVar("Named")
 
 
 class Run:
-    """Parses the command line and sets the environment: make it before NumPy, PyTorch or Regard are imported."""
+    """Parses the command line and sets the environment: create it before importing NumPy, PyTorch or Regard."""
 
     def __init__(self, series: str, description: str, seconds: float, on_gpu: bool = False) -> None:
-        """seconds: how long a cell is measured unless --seconds says otherwise; on_gpu: --device=cuda is possible."""
+        """seconds: the default of --seconds, how long a cell is measured; on_gpu: --device=cuda is supported."""
         parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run at all?")
         parser.add_argument(
@@ -41,7 +41,7 @@ class Run:
         self.series = series
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[variable] = str(self.threads)
-        # OpenBLAS's idle threads spin for 100 ms by default: on two cores the others then take 1.2 times as long.
+        # OpenBLAS's idle threads spin for 100 ms by default: on two cores, others then take 1.2 times as long.
         os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
         name, self._slug = machine.cpu_model(), machine.cpu_slug(self.threads)
         if self.device == "cuda":
@@ -64,9 +64,9 @@ class Run:
         return self.options.out or results.BENCH / name
 
     def each(self, items: Sequence[Named], measure: Callable[[Named], list[dict[str, Any]]]) -> int:
-        """Measures every chosen item (each has a name) and writes the lines it gives; returns the exit status.
+        """Measures every selected item (each has a name) and writes the resulting lines; returns the exit status.
 
-        A run of all items starts the file anew; a choice by --cells replaces only the lines of its items.
+        A run of all items rewrites the file; a selection by --cells replaces only the lines of its items.
         """
         words = self.options.cells.split()
         chosen = [item for item in items if all(word in item.name.split() for word in words)]

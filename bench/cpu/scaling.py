@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""From one thread to all cores: parallel efficiency of two long heads, beside what the machine gives.
+"""From one thread to all cores: parallel efficiency of two long heads, compared with what the machine can deliver.
 
-One thread, two, four ... and all cores take turns in one process. Then what the machine gives: one process, and as
-many as there are cores, each on a core of its own with one thread and one head, which share nothing; and one core, and
-all, that multiply in registers alone (bench/cpu/arithmetic.cpp), so that what they lose is not even memory's. Writes a
-line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
+One thread, two, four ... and all cores take turns in one process. Then the machine itself is measured: one process
+against one per core, each pinned to its own core with one thread and one head, so that they share nothing; and one core
+against all cores multiplying in registers alone (bench/cpu/arithmetic.cpp), so that not even memory limits them.
+Writes a line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes
+the fields.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bench.cpu.run import Run
 from bench.shared import machine
 
 HEADS = 2
-MS_APART = 4000  # of each process: they start up to half a second one after the other
+MS_APART = 4000  # per process: their starts are up to half a second apart
 
 
 def comparisons(threads: int, quick: bool) -> list[Comparison]:
@@ -42,7 +43,7 @@ def comparisons(threads: int, quick: bool) -> list[Comparison]:
 
 
 def gflops_apart(problem: str, count: int, rounds: int) -> float:
-    """What so many processes that share nothing reach together, on the first cores of those that we may use."""
+    """The total of `count` processes that share nothing, on the first of the cores that this process may use."""
     command = shutil.which("regard", path=f"{machine.ROOT}/build/release:{os.environ['PATH']}")
     if command is None:
         sys.exit("the command regard is neither in build/release nor in PATH; ./dev build makes it")
@@ -62,7 +63,7 @@ def gflops_apart(problem: str, count: int, rounds: int) -> float:
 
 @cache
 def arithmetic_program() -> Path | None:
-    """bench/cpu/arithmetic.cpp, compiled for this machine; None where the compiler cannot."""
+    """bench/cpu/arithmetic.cpp compiled for this machine; None if the compiler fails."""
     program = Path(tempfile.mkdtemp(prefix="regard-bench-")) / "arithmetic"
     compiler = os.environ.get("REGARD_CXX", "c++")
     source = machine.ROOT / "bench/cpu/arithmetic.cpp"
@@ -72,9 +73,9 @@ def arithmetic_program() -> Path | None:
 
 
 def arithmetic_gflops(line: dict[str, Any]) -> float | None:
-    """What as many cores multiply in registers, by the instructions that the kernel of this line uses.
+    """The register-only rate of as many cores, with the instructions that the kernel of this line uses.
 
-    None where the machine or its compiler has no such instructions.
+    None if the machine or its compiler lacks these instructions.
     """
     kind = "vectors"
     if " bf16 " in line["problem"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Head dimensions 8 to 256 in steps of 8: is there a cliff between neighbours?
+"""Head dimensions 8 to 256 in steps of 8: is there a performance cliff between neighbours?
 
 All head dimensions take turns in one process. Writes a line of JSON per head dimension to
 bench/results/sweep-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
@@ -32,10 +32,10 @@ def comparisons(quick: bool) -> list[Comparison]:
 
 
 def padded(d: int, pass_: str, dtype: str) -> float:
-    """The head dimension as computed, on average over the products.
+    """The effective head dimension after padding, averaged over the products.
 
-    Where it is the columns of a product (one of the two forward, three of the five backward) it fills whole vectors;
-    where the product sums over it, whole pairs of 16-bit numbers.
+    If it is the columns of a product (one of the two in forward, three of the five in backward), it is padded to whole
+    vectors; if the product sums over it, to whole pairs of 16-bit numbers.
     """
     columns = -(-d // LANES) * LANES
     depth = d if dtype == "fp32" else d + d % 2
@@ -44,10 +44,10 @@ def padded(d: int, pass_: str, dtype: str) -> float:
 
 
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
-    """Each cost is the larger ratio to a neighbour, per padded FLOP; neighbours run one right after the other."""
+    """Each cost is the larger of the ratios to the two neighbours, per padded FLOP; neighbours run back to back."""
     lines = compare(comparison, run)
     work = [padded(d, *comparison.name.split()) for d in HEAD_DIMS]
-    steps = []  # between a line and the next
+    steps = []  # from each line to the next
     for i in range(len(lines) - 1):
         ratios = [y / x for x, y in zip(lines[i]["samples_ms"], lines[i + 1]["samples_ms"])]
         step = statistics.median(ratios) * work[i] / work[i + 1]

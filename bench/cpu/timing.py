@@ -1,4 +1,4 @@
-"""Times of calls that take turns."""
+"""Times calls that take turns."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 
 from bench.cpu.pinning import one_core_each
 
-# A round counts as disturbed when others had more of the cores than this share, beyond what the clock's ticks hide.
+# A round counts as disturbed if other processes used more than this share of the cores, beyond the clock's resolution.
 DISTURBED = 0.1
 TICKS = 0.03
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a contestant does when its turn comes: it sleeps, then makes as many calls as take so long, or one."""
+    """What a contestant does in its turn: sleeps for `pause`, then makes as many calls as take `ms`, or one."""
 
     pause: float  # s
     ms: float
 
 
-# Worker threads of other libraries spin for a while when they have nothing to do; whoever comes next would run
-# beside them.
+# Idle worker threads of other libraries spin for a while; without the pause the next contestant would compete with
+# them.
 BESIDE_OTHERS = Turn(pause=0.02, ms=0)
-# Regard alone. Sixteen cores that slept take 0.2 to 0.4 ms to be awake, whatever they are to do.
+# Regard alone. Sixteen sleeping cores take 0.2 to 0.4 ms to wake up, whatever the work is.
 ALONE = Turn(pause=0, ms=50)
 
 
 @dataclass
 class Times:
     samples: dict[str, list[float]]  # ms, by contestant
-    others: float  # share of the cores that other processes and machines had meanwhile
+    others: float  # share of the cores that other processes and virtual machines used meanwhile
 
     @property
     def rounds(self) -> int:
@@ -45,7 +45,7 @@ class Times:
         return statistics.median(self.samples[name])
 
     def ratio(self, name: str, base: str) -> float:
-        """Median over rounds of the ratio in one round: what slows a whole round cancels out."""
+        """Median of the ratios within each round, so that whatever slows a whole round cancels out."""
         return statistics.median(x / y for x, y in zip(self.samples[name], self.samples[base]))
 
     def rounded(self, name: str) -> list[float]:
@@ -53,7 +53,7 @@ class Times:
 
 
 def timed(call: Callable[[], Any], pause: float, times: int = 1) -> float:
-    """Milliseconds of one call, the mean of so many."""
+    """Milliseconds of one call, the mean of `times` calls."""
     time.sleep(pause)
     start = time.perf_counter()
     for _ in range(times):
@@ -62,7 +62,7 @@ def timed(call: Callable[[], Any], pause: float, times: int = 1) -> float:
 
 
 def _others_seconds() -> float:
-    """Core seconds that were not idle and not this process's."""
+    """Core seconds that were neither idle nor used by this process."""
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
     return busy - time.process_time()
@@ -76,9 +76,9 @@ def interleaved(
     least: int = 5,
     turn: Turn = BESIDE_OTHERS,
 ) -> Times:
-    """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds.
+    """Runs the calls in turn, round by round: for about `seconds` in all and `least` to 25 rounds, or `rounds` rounds.
 
-    Of a busy machine twice as many rounds are taken, and the quieter half of them counts.
+    On a busy machine twice as many rounds are run, and only the quieter half of them counts.
     """
     for call in calls.values():
         call()

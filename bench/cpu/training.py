@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""One step of training a GPT, the model of examples/torch: with regard.torch, with PyTorch's own attention, and without
-any attention, which is what the rest of the model takes.
+"""One training step of a GPT, the model of examples/torch: with regard.torch, with PyTorch's own attention, and without
+attention, which gives the time of the rest of the model.
 
-On the CPU twelve narrow layers; with --device=cuda GPT-2's real size. All take turns in one process. The first losses
-are compared before anything is timed. Writes a line of JSON per cell to bench/results/training-<machine>-<date>.jsonl.
+On the CPU the model has twelve narrow layers; with --device=cuda it has GPT-2's real size. All take turns in one
+process. The first losses are compared before anything is timed. Writes a line of JSON per cell to
+bench/results/training-<machine>-<date>.jsonl.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bench.cpu.run import Run
 from bench.cpu.timing import Turn, interleaved
 
 TURN = Turn(pause=0.02, ms=500)
-# Of the first losses, relative: bf16 rounds what each layer gets from attention to eight bits.
+# The largest relative difference of the first losses: bf16 rounds the attention output of each layer to eight bits.
 MOST_DIFFERENCE = {"fp32": 1e-5, "bf16": 2e-3}
 
 
@@ -48,13 +49,13 @@ def chosen(run: Run) -> list[Cell]:
         return QUICK
     if run.device == "cuda":
         return ON_GPU
-    # On other CPUs PyTorch's products of bf16, most of the step, take ten times as long as those of fp32.
+    # On other CPUs PyTorch's bf16 matrix products, most of the step, take ten times as long as those in fp32.
     with_bf16 = regard.info()["target"] in ("cpu-amx", "cpu-avx512bf16")
     return [cell for cell in ON_CPU if cell.dtype == "fp32" or with_bf16]
 
 
 def attentions() -> dict[str, Callable[..., Any]]:
-    """Of q, k and v, [b, s, heads, d]."""
+    """The attention functions by name; they take q, k and v, [b, s, heads, d]."""
     import torch
 
     import regard.torch
@@ -87,7 +88,7 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
             with torch.autocast(run.device, torch.bfloat16, enabled=cell.dtype == "bf16"):
                 hidden = training.model(text[:, :-1], positions, attention)
                 loss = training.model.loss(hidden, text[:, 1:])
-            return training.step(loss)  # a number, so a GPU has been waited for
+            return training.step(loss)  # a number, so the GPU has finished
 
         return step
 

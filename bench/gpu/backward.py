@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Backward on an NVIDIA GPU beside that of cuDNN and FlashAttention-2 (PyTorch's SDPA).
+"""Backward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA).
 
-All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold second-level cache.
-Of PyTorch torch.autograd.grad of a result that is kept is timed, of Regard the run of a plan. FlashAttention-4 takes
-part with --fa4, where flash_attn.cute is installed. Gradients are compared before anything is timed. Cases stand
-beside the plain cell of the same size, in the same rounds. Writes a line of JSON per cell to
-bench/results/backward-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
+All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold L2 cache. For
+PyTorch, torch.autograd.grad of a retained result is timed; for Regard, the run of a plan. FlashAttention-4 takes part
+with --fa4 if flash_attn.cute is installed. Gradients are compared before anything is timed. Each case runs in the same
+rounds as the plain cell of the same size. Writes a line of JSON per cell to bench/results/backward-<GPU>-<date>.jsonl;
+docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bench.gpu.contestants import BACKENDS, Call, sdpa, tensors, varlen, workspa
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 
-# Between gradients of two contestants, over the largest number of the gradient: both round P and dS to bf16.
+# Between the gradients of two contestants, relative to the gradient's largest element: both round P and dS to bf16.
 MOST_DIFFERENCE = 0.02
 
 
@@ -37,7 +37,7 @@ class Inputs:
     k: Any
     v: Any
     grad_o: Any
-    o: Any  # of Regard's forward, as lse
+    o: Any  # from Regard's forward, as is lse
     lse: Any
 
 
@@ -54,7 +54,7 @@ def inputs(cell: Cell) -> Inputs:
 
 
 def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
-    """The call, which returns the gradients, and the plan's JSON."""
+    """The call, which returns the gradients, and the JSON of the plan."""
     plan = regard.plan(cell.problem, target="cuda", family=family)
     plan.prepare()
     gradients = {f"grad_{name}": torch.empty_like(x) for name, x in (("q", of.q), ("k", of.k), ("v", of.v))}
@@ -69,7 +69,7 @@ def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
 
 
 def of_recorded(forward: Any, of: Inputs) -> Call | None:
-    """The gradients of a result that autograd has recorded; None: there are none."""
+    """A call that computes the gradients of a result recorded by autograd; None if there are none."""
     leaves = [x.detach().requires_grad_() for x in (of.q, of.k, of.v)]
     result = forward(*leaves)
     if result is None:
@@ -155,8 +155,8 @@ def measure(item: Cell | Beside, families: list[str], fa4: bool, milliseconds: f
 
 
 def ratios(item: Cell | Beside, tflops: dict[str, float], plan: str) -> dict[str, float]:
-    """Of a cell of the grid over cuDNN and FlashAttention-4, of the portable kernel over FlashAttention-2, of a case
-    over its base."""
+    """For a grid cell the ratios to cuDNN and FlashAttention-4, for the portable kernel to FlashAttention-2, for a case
+    to its base."""
     found: dict[str, float] = {}
     portable = tflops.get("regard portable_backward")
     if portable and "fa2" in tflops:

@@ -1,4 +1,4 @@
-"""What of backward is measured on a GPU: forward's grid, and cases beside the plain cell of the same size."""
+"""The cells of backward on a GPU: forward's grid, and cases that are compared with the plain cell of the same size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.gpu.cells import LENGTHS, SKEWED, TOKENS, WIDTH, Cell
 
-# As forward's goals (cells.py): of the H200, the best of cuDNN, FlashAttention-3 and FlashAttention-4 over cuDNN.
+# As forward's goals (cells.py): on the H200, the best of cuDNN, FlashAttention-3 and FlashAttention-4 over cuDNN.
 GOALS = {
     (64, False): (1.202, 1.156, 1.175, 1.192, 1.174, 1.176),
     (64, True): (1.293, 1.275, 1.248, 1.258, 1.248, 1.224),
@@ -18,7 +18,7 @@ GOALS = {
     (256, True): (1.111, 1.197, 1.236, 1.219, 1.171, 1.225),
 }
 
-# Of the H200 too, FlashAttention-4 alone over cuDNN: for machines that have none.
+# FlashAttention-4 alone over cuDNN, also on the H200: for machines without FlashAttention-4.
 FA4 = {
     (64, False): (1.199, 1.143, 1.176, 1.192, 1.175, 1.158),
     (64, True): (1.293, 1.275, 1.250, 1.259, 1.222, 1.200),
@@ -31,7 +31,7 @@ FA4 = {
 
 @dataclass(frozen=True)
 class Beside:
-    """A case, the plain cell of the same size, and how much of that one's rate the case is to reach."""
+    """A case, the plain cell of the same size, and the share of that cell's rate that the case is to reach."""
 
     cell: Cell
     base: Cell
@@ -49,7 +49,7 @@ def grid() -> list[Cell]:
 
 
 def known_fa4(cell: Cell) -> float:
-    """FlashAttention-4 over cuDNN, of a cell of the grid."""
+    """FlashAttention-4 over cuDNN in a grid cell."""
     return FA4[cell.d, cell.causal][LENGTHS.index(cell.sq)]
 
 
@@ -79,7 +79,7 @@ def cases() -> list[Beside]:
 
 
 def share_of_tiles(cell: Cell, plan: str) -> float:
-    """Of a causal window: the pairs that rows see, over those of the tiles that have one. `plan`: its JSON."""
+    """For a causal window: the visible pairs over all pairs of the tiles that have one. `plan`: its JSON."""
     tile = re.search(r"_backward block_q=(\d+) block_k=(\d+)", plan)
     if tile is None:
         return 1

@@ -1,11 +1,11 @@
-"""What is measured on a GPU: forward's grid and other cases, with the goal of each cell; backward_cells.py has more."""
+"""The cells measured on a GPU: forward's grid and other cases, each with its goal; backward_cells.py has more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Of the H200, per (head dim, causal): the best of cuDNN, FlashAttention-3 and FlashAttention-4 over cuDNN, for
-# sequences of 512, 1024, ..., 16384. Each cell is to reach 0.97 of its goal, their geometric mean 1.00.
+# On the H200, by (head dim, causal): the best of cuDNN, FlashAttention-3 and FlashAttention-4 over cuDNN, for
+# sequences of 512, 1024, ..., 16384. Each cell is to reach 0.97 of its goal, and their geometric mean 1.00.
 GOALS = {
     (64, False): (1.000, 1.000, 1.085, 1.140, 1.152, 1.203),
     (64, True): (1.000, 1.000, 1.046, 1.092, 1.166, 1.175),
@@ -22,7 +22,7 @@ WIDTH = 2048  # heads * head dim
 @dataclass(frozen=True)
 class Cell:
     name: str  # words, for --cells
-    series: str  # "grid", "cases" or, of backward, "beside"
+    series: str  # "grid", "cases" or, for backward, "beside"
     b: int
     hq: int
     hk: int
@@ -35,13 +35,13 @@ class Cell:
     softcap: float = 0
     dtype: str = "bf16"
     lengths: tuple[int, ...] = ()  # of packed sequences; sq and sk are then the longest
-    goal: float = 0  # over `peer`; 0: none known
+    goal: float = 0  # relative to `peer`; 0: none known
     backward: bool = False
     deterministic: bool = False
 
     @property
     def peer(self) -> str:
-        """Whom the goal is over: in the cases FlashAttention-3, the best of all or next to FlashAttention-4."""
+        """What the goal is relative to: in the cases FlashAttention-3, the best or second only to FlashAttention-4."""
         return "cudnn" if self.series == "grid" else "fa3"
 
     @property
@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def flops(self) -> float:
-        """Of all products. A causal square counts as half of the full one, as is the field's custom."""
+        """FLOPs of all products. A causal square counts as half of the full one, as is customary in the field."""
         scores = self.b * float(self.sq) * self.sk
         if self.lengths:
             scores = float(sum(length**2 for length in self.lengths))
@@ -96,7 +96,7 @@ SKEWED = (8192, 4096, 2048, 1024, 512, 256, 128, 64, *8 * (8,))
 
 
 def beside_fa3(causal: bool) -> list[Cell]:
-    """What cuDNN does not do here."""
+    """Cases that cuDNN does not support here."""
     word, b, longest = "causal" if causal else "full", len(SKEWED), max(SKEWED)
     # FlashAttention-4 over FlashAttention-3: 657 over 654 TFLOP/s without a mask, 586 over 607 with one.
     options = {"lengths": SKEWED, "goal": 1.0 if causal else 1.005}

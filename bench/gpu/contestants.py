@@ -1,4 +1,4 @@
-"""What takes part in the benchmarks of a GPU: tensors of a cell, and PyTorch's own attention on them."""
+"""Contestants of the GPU benchmarks: the tensors of a cell, and PyTorch's own attention on them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def tensors(cell: Cell) -> tuple[Any, Any, Any]:
 
 
 def offsets(cell: Cell) -> Any:
-    """Where packed sequences begin, and the last one ends."""
+    """The offsets of packed sequences, up to the end of the last one."""
     starts = [0, *itertools.accumulate(cell.lengths)]
     return torch.tensor(starts, dtype=torch.int32, device="cuda") if cell.lengths else None
 
 
 def varlen(cell: Cell) -> dict[str, Any]:
-    """What a plan's run takes of packed sequences."""
+    """The arguments of a plan's run for packed sequences."""
     starts = offsets(cell)
     return {} if starts is None else {"offsets_q": starts, "offsets_k": starts}
 
@@ -45,7 +45,7 @@ def workspace_of(plan: Any) -> Any:
 
 
 def sdpa(cell: Cell, q: Any, k: Any, v: Any, backend: SDPBackend) -> Call | None:
-    """None: this backend does not take it."""
+    """None if this backend does not support the cell."""
     if cell.window >= 0 or cell.lengths or cell.softcap or cell.dtype == "fp8":
         return None
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))

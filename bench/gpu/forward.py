@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Forward on an NVIDIA GPU beside cuDNN and FlashAttention-2 (PyTorch's SDPA) and FlashAttention-3.
+"""Forward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA) and FlashAttention-3.
 
-All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold second-level cache.
-FlashAttention-3 takes part where --fa3 names the unpacked wheel `fa3-fwd`. Outputs are compared before anything is
+All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold L2 cache.
+FlashAttention-3 takes part if --fa3 names the unpacked wheel `fa3-fwd`. Outputs are compared before anything is
 timed. Writes a line of JSON per cell to bench/results/gpu-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
 """
 
@@ -28,8 +28,8 @@ from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 from bench.shared.empty_function import Empty
 
-# Of an output against another contestant's: both round weights to bf16, or to 8 bits, which moves a result by some
-# units in its last place.
+# Between the outputs of two contestants: both round weights to bf16, or to 8 bits, which changes a result by some units
+# in the last place.
 MOST_DIFFERENCE = {"bf16": 0.02, "fp8": 0.25}
 
 
@@ -102,7 +102,7 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
 
 
 def host_times() -> dict[str, Any]:
-    """Microseconds of the host per call, nothing waited for: a tiny problem, enqueued again and again, in turns."""
+    """Host microseconds per call without waiting: a tiny problem, enqueued again and again, in turns."""
     cell = Cell("host", "host", 1, 1, 1, 64, 64, 64, 64)
     q, k, v = tensors(cell)
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]

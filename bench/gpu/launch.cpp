@@ -1,5 +1,5 @@
-// Host time of a call on an NVIDIA GPU beside the driver's own launch of an empty kernel, in turns. One line
-// of JSON: medians in nanoseconds.
+// Host time of a call on an NVIDIA GPU and of the driver's own launch of an empty kernel, in turns. Prints
+// one line of JSON: medians in nanoseconds.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void need(regard_status status) {
   if (status != REGARD_OK) stop(regard_status_message());
 }
 
-/// A function of the driver; their types are those of cuda.h.
+/// A function of the driver; the types are those of cuda.h.
 template <class Function>
 Function* driver_function(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -33,7 +33,7 @@ Function* driver_function(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-/// The primary context, which the library uses too, becomes the thread's: a call then has nothing to switch.
+/// Makes the primary context, which the library also uses, current: a call then has no context to switch.
 void use_primary_context() {
   void* context = nullptr;
   const bool done = driver_function<int(unsigned)>("cuInit")(0) == 0 &&
@@ -42,11 +42,11 @@ void use_primary_context() {
   if (!done) stop("no CUDA device");
 }
 
-/// What a kernel is launched with.
+/// The launch configuration of a kernel.
 struct Shape {
   int parameter_bytes = 8;
   unsigned threads = 128, shared_bytes = 0;
-  bool overlaps = false;  ///< begins before the kernel in front of it ends, as Regard's do
+  bool overlaps = false;  ///< begins before the previous kernel ends, as Regard's do
 };
 
 /// CUlaunchAttribute and CUlaunchConfig.
@@ -109,7 +109,7 @@ class Empty {
   std::vector<char> parameter_;
 };
 
-/// A plan with its tensors in the GPU's memory.
+/// A plan with its tensors in GPU memory.
 class Call {
  public:
   explicit Call(const char* text) {
@@ -139,7 +139,7 @@ class Call {
   void* workspace_ = nullptr;
 };
 
-/// Few enough that the driver's queue never fills, which would be the GPU's time.
+/// Few enough that the driver's queue never fills: a full queue would measure the GPU's time.
 constexpr int calls = 200;
 
 template <class Body>
@@ -162,7 +162,7 @@ double median(std::vector<double> of) {
 
 int main() {
   use_primary_context();
-  const Shape hopper_shape{1200, 384, 200 << 10, false};  // about what a call of Hopper's kernel takes
+  const Shape hopper_shape{1200, 384, 200 << 10, false};  // about what Hopper's kernel is launched with
   Shape overlapping_shape = hopper_shape;
   overlapping_shape.overlaps = true;
   Empty empty({}), full(hopper_shape), overlapping(overlapping_shape);

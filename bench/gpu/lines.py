@@ -1,4 +1,4 @@
-"""Measurements on a GPU, one after the other: a line of JSON each in the file of results, and one to read."""
+"""Runs measurements on a GPU one after the other: each writes a line of JSON to the results file and prints a line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def readable(line: dict[str, Any]) -> str:
 
 
 def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str, Any]]]], out: Path | None) -> None:
-    """By default to bench/results/<series>-<GPU>-<date>.jsonl."""
+    """Writes to `out`, by default to bench/results/<series>-<GPU>-<date>.jsonl."""
     origin = {"series": series, **machine.origin(torch.cuda.get_device_name())}
     out = out or results.BENCH / f"{series}-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tables of bench/gpu/: the grids of forward and backward and the other cases on an NVIDIA GPU, steps of training."""
+"""Tables of bench/gpu/: the grids of forward and backward and the other cases on an NVIDIA GPU, and training steps."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cells(lines: list[Line]) -> list[str]:
 
 
 def summary(lines: list[Line]) -> list[str]:
-    """README's: short enough to be read at a glance."""
+    """The table in README.md, short enough to read at a glance."""
     grid = _cells(lines, "grid")
     rows = []
     for d in dict.fromkeys(line["cell"].split()[1] for line in grid):
@@ -127,7 +127,7 @@ def backward(lines: list[Line]) -> list[str]:
 
 
 def backward_summary(lines: list[Line]) -> list[str]:
-    """README's."""
+    """The table of backward in README.md."""
     grid = _cells(lines, "grid")
     rows = []
     for d in dict.fromkeys(line["cell"].split()[1] for line in grid):
@@ -142,7 +142,7 @@ def backward_summary(lines: list[Line]) -> list[str]:
 
 
 def training(lines: list[Line]) -> list[str]:
-    """Of ./dev gpu-bench training: whole steps."""
+    """The whole training steps of ./dev gpu-bench training."""
     rows = [
         [line["cell"], *(f"{line['ms'][name]:.1f}" for name in ("regard", "sdpa", "none")), f"{line['over_sdpa']:.3f}"]
         for line in lines
@@ -152,7 +152,7 @@ def training(lines: list[Line]) -> list[str]:
 
 
 def tests(lines: list[Line]) -> list[str]:
-    """Of ./dev gpu-test: how many tests of each part did what."""
+    """The outcomes of the tests of ./dev gpu-test, counted by part."""
     words = ("passed", "failed", "skipped")
     rows = [[line["part"], *(str(line[word]) for word in words)] for line in lines]
     rows.append(["all", *(str(sum(line[word] for line in lines)) for word in words)])

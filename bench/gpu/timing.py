@@ -1,4 +1,4 @@
-"""Times of GPU work that takes turns, each call with a cold second-level cache."""
+"""Times GPU work that takes turns, each call with a cold L2 cache."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-FLUSHED_BYTES = 256 << 20  # several times the second-level cache
-# A GPU at its limit of power takes so long to find its clock, on a way that depends on what ran before
-# (docs/notebook/hopper.md): the same for every contestant, a matrix product of so many rows and columns.
+FLUSHED_BYTES = 256 << 20  # several times the L2 cache
+# A GPU at its power limit takes this long to settle on a clock, and how it gets there depends on what ran before
+# (docs/notebook/hopper.md). So the same load, a matrix product, comes before every contestant.
 LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 150, 200
 LOAD_SIZE = 8192
 
 
 def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds: int = 3) -> dict[str, list[float]]:
-    """For each call the median of each round, in ms; what counts of a round of a call takes about `milliseconds`.
+    """For each call the median of each round, in ms; the timed part of a call's round takes about `milliseconds`.
 
-    In a round one contestant runs after the other, each one first for as long as its clock takes to settle, and the
-    same load comes before each. Every other round goes backwards, so that rounds differ where that is not enough.
+    In a round the contestants run one after the other, each preceded by the same load and first run until the clock has
+    settled. Every other round runs in reverse order, so that the rounds differ if that is not enough.
     """
     flush = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
     factor = torch.randn(LOAD_SIZE, LOAD_SIZE, dtype=torch.bfloat16, device="cuda")
@@ -35,7 +35,7 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
         return statistics.median(start.elapsed_time(end) for start, end in events[first:])
 
     def runs(call: Callable[[], Any], *stretches: float) -> list[int]:
-        """How often `call` runs in each stretch of so many milliseconds."""
+        """How often `call` runs in each stretch, given in milliseconds."""
         call()
         once = sample(call, 3) + 0.1  # with the flush
         return [max(5, int(stretch / once)) for stretch in stretches]

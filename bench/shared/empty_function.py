@@ -1,4 +1,4 @@
-"""What autograd costs by itself: attention's shapes and saved tensors, and no arithmetic."""
+"""The cost of autograd by itself: the shapes and saved tensors of attention, without arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine a benchmark runs on, and what a call takes of its memory."""
+"""The machine that a benchmark runs on, and how much of its memory a call uses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def cpu_model() -> str:
 
 
 def slug(name: str) -> str:
-    """A name in the names of files."""
+    """A name in the form used in file names."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def cpu_slug(threads: int) -> str:
-    """The CPU model and the cores used: no host name."""
+    """The CPU model and the number of cores used, without the host name."""
     model = re.sub(r"\((r|tm)\)|\bcpu\b|@.*|processor", "", cpu_model(), flags=re.IGNORECASE)
     return f"{slug(model)}-{threads}-cores"
 
 
 def commit() -> str:
-    """The commit measured, marked when the working tree differs from it; BENCH_COMMIT names it where git cannot."""
+    """The measured commit, marked if the working tree differs from it; BENCH_COMMIT names it where git cannot."""
     if "BENCH_COMMIT" in os.environ:
         return os.environ["BENCH_COMMIT"]
 
@@ -47,7 +47,7 @@ def commit() -> str:
 
 
 def origin(name: str) -> dict[str, str]:
-    """What every line of results says: measured on the CPU or GPU `name`, today, at this commit."""
+    """The fields of every result line: the CPU or GPU `name`, today's date, and this commit."""
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     return {"machine": name, "date": date, "commit": commit()}
 
@@ -58,11 +58,11 @@ def _status(field: str) -> int:
 
 
 def peak_bytes(call: Callable[[], object]) -> int | None:
-    """How far the resident memory of this process rises above its start while `call` runs and its result lives."""
+    """How far the resident memory of this process rises while `call` runs and its result lives."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # memory freed before is not there for the taking
+    ctypes.CDLL(None).malloc_trim(0)  # so that memory freed earlier cannot be reused unnoticed
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     except OSError:
         return None
     before = _status("VmRSS")

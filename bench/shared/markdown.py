@@ -1,4 +1,4 @@
-"""Pieces of the tables that all of them share."""
+"""Parts that all tables share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 Line = dict[str, Any]
-MISSED = "✗"  # beside a figure that misses its goal
+MISSED = "✗"  # next to a figure that misses its goal
 
 
 def paragraph(text: str) -> list[str]:
-    """As the other pages have it: lines within 120 columns, then an empty one."""
+    """Wraps the text to 120 columns, as on the other pages, and adds an empty line."""
     return [*textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False), ""]
 
 

@@ -1,4 +1,4 @@
-"""How far a benchmark is."""
+"""The progress of a benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def duration(seconds: float) -> str:
-    """Of what is estimated: two figures are enough."""
+    """An estimated duration as text: two digits are enough."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def counted(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
-    """Gives the items; says of each on stderr which it is, and how long the rest takes, at the pace so far."""
+    """Yields the items; prints each one's name and the estimated time left to stderr."""
     start = time.monotonic()
     for done, item in enumerate(items):
         left = (time.monotonic() - start) / done * (len(items) - done) if done else None

@@ -2,13 +2,13 @@
  *
  *   cc attention.c $(pkg-config --cflags --libs regard) -lm -o attention && ./attention
  *
- * Two queries look at four keys under a causal mask, planned once and run in a workspace of our own. */
+ * Two queries attend to four keys under a causal mask, planned once and run in our own workspace. */
 #include <math.h>
 #include <regard/regard.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Every call returns a status; the sentence says what was wrong and what would work. */
+/* Every call returns a status; its sentence says what was wrong and what would work. */
 static void require(regard_status status) {
   if (status == REGARD_OK) return;
   fprintf(stderr, "%s: %s\n", regard_status_name(status), regard_status_message());
@@ -22,14 +22,14 @@ int main(void) {
   regard_problem* problem = NULL;
   require(regard_problem_parse("fwd fp32 b=1 h=1 sq=2 sk=4 d=8 mask=causal lse", &problem));
 
-  /* 2. Plan it, and get its kernels now rather than at the first run. */
+  /* 2. Plan it, and load or compile its kernels now rather than in the first run. */
   regard_plan* plan = NULL;
   require(regard_plan_create(problem, NULL, &plan));
   require(regard_plan_prepare(plan));
 
-  /* 3. The tensors: plain memory of ours. All keys are alike, so every visible one gets the same weight;
+  /* 3. The tensors: our own plain memory. All keys are the same, so every visible one gets the same weight;
    * value j is j everywhere. Query 0 sees keys 0 to 2 and query 1 sees all four: the diagonal ends in the
-   * last corner. */
+   * bottom-right corner. */
   static float q[batch][queries][heads][dim], k[batch][keys][heads][dim], v[batch][keys][heads][dim];
   static float o[batch][queries][heads][dim], lse[batch][heads][queries];
   for (int i = 0; i < queries; ++i) {

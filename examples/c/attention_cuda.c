@@ -1,6 +1,6 @@
 /* Attention on an NVIDIA GPU from C, against an installed Regard and the CUDA runtime: make attention_cuda
  *
- * Decoding: 8 query heads share 2 heads of 512 keys, in a stream of our own. */
+ * Decoding: 8 query heads share 2 heads of 512 keys, in our own stream. */
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <regard/regard.h>
@@ -29,7 +29,7 @@ static void* on_gpu(const void* data, size_t bytes) {
 }
 
 int main(void) {
-  /* 1. Plan for the current device. Its kernels are loaded or compiled here, not in the first run. */
+  /* 1. Plan for the current device. The kernels are loaded or compiled here, not in the first run. */
   regard_problem* problem = NULL;
   require(regard_problem_parse("fwd fp32 b=1 hq=8 hk=2 sq=1 sk=512 d=64", &problem));
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
@@ -38,7 +38,7 @@ int main(void) {
   require(regard_plan_create(problem, &options, &plan));
   require(regard_plan_prepare(plan));
 
-  /* 2. Memory of the GPU: every key gets the same weight, and value j is j everywhere. */
+  /* 2. GPU memory: every key gets the same weight, and value j is j everywhere. */
   static float q[query_heads][dim], k[keys][heads][dim], v[keys][heads][dim], o[query_heads][dim];
   for (int j = 0; j < keys; ++j)
     for (int h = 0; h < heads; ++h)
@@ -60,7 +60,7 @@ int main(void) {
   void* workspace = NULL;
   if (bytes > 0) require_cuda(cudaMalloc(&workspace, (size_t)bytes));
 
-  /* 3. The call returns when the work is in the stream. */
+  /* 3. The call returns once the work is enqueued in the stream. */
   cudaStream_t stream;
   require_cuda(cudaStreamCreate(&stream));
   require(regard_plan_run(plan, &arguments, workspace, bytes, stream));

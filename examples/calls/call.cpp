@@ -70,7 +70,7 @@ void Call::run() {
     set(own.role, memory);
     memory += aligned(bytes_of(own.numbers));
   }
-  void* workspace = workspace_bytes > 0 ? memory : nullptr;  // after those numbers there may be nothing
+  void* workspace = workspace_bytes > 0 ? memory : nullptr;  // null if no memory is left after those numbers
   require(te_regard_plan_run(plan_->plan, &arguments_, workspace, workspace_bytes, stream_));
 }
 

@@ -1,4 +1,4 @@
-// One call: a plan, and the tensors that it gets one after the other.
+// One call: a plan and its tensors, which are set one after the other.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +15,29 @@ class Call {
  public:
   Call(const std::string& text, void* stream) : plan_(plan_for(text)), stream_(stream) {}
 
-  /// A tensor in the shape that the problem has for it. Strides, of all dimensions but the last, are given
-  /// where it may lie otherwise than in contiguous memory.
+  /// Sets a tensor, in the shape that the problem has for it. Strides, for all dimensions but the last, are
+  /// given if it may not be contiguous.
   Call& set(te_regard_role role, const void* data, std::initializer_list<std::int64_t> strides = {});
 
-  /// Seed and offset of dropout as numbers.
+  /// Sets seed and offset of dropout as numbers.
   void set_seed(std::uint64_t seed, std::uint64_t offset);
 
-  /// 32-bit numbers on the host; they are copied to where the plan runs. A role has the last ones that it
-  /// was given; none: it has no numbers of its own any more.
+  /// Sets 32-bit numbers from the host, which are copied to where the plan runs. They replace those that the
+  /// role had; an empty list removes them.
   Call& set_own(te_regard_role role, std::vector<std::int32_t> numbers);
 
-  /// The caller's memory where the plan runs, used in place of the thread's where it is large enough.
+  /// Memory of the caller where the plan runs, used instead of the thread's if it is large enough.
   void use_memory(void* memory, std::int64_t bytes);
 
-  /// How much that is with so many numbers of its own for each of several tensors.
+  /// The bytes needed there, given the counts of host numbers of several tensors.
   std::int64_t memory_bytes(std::initializer_list<std::uint64_t> counts) const;
 
   void run();
 
-  /// Returns when the work of all runs in its stream is done.
+  /// Waits until the work of all runs in its stream is done.
   void wait() const;
 
-  /// Memory where the plan runs.
+  /// Allocates memory where the plan runs.
   std::shared_ptr<void> allocate(std::int64_t bytes) const;
 
  private:
@@ -54,7 +54,7 @@ class Call {
   te_regard_arguments arguments_ = TE_REGARD_ARGUMENTS_INIT;
 };
 
-/// The address of seed and offset, two 64-bit numbers, of which one lies right after the other.
+/// The address of seed and offset, two 64-bit numbers that must be adjacent in memory.
 const void* adjacent_seed(const void* seed, const void* offset);
 
 }  // namespace calls

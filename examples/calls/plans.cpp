@@ -14,7 +14,7 @@ namespace calls {
 namespace {
 
 constexpr std::size_t most_plans =
-    1024;  // packed lengths change from step to step; a plan is made in microseconds
+    1024;  // packed lengths change from step to step; making a plan takes microseconds
 
 std::mutex plans_mutex;
 std::optional<std::string> target = "cuda";

@@ -1,4 +1,4 @@
-// A call that cannot be done, as an exception with the status and the sentence of what was wrong.
+// The exception for a call that cannot be computed: the status and a sentence with the reason.
 #pragma once
 
 #include <te_regard.h>
@@ -12,7 +12,7 @@ namespace calls {
   throw std::runtime_error(std::string(te_regard_status_name(status)) + ": " + sentence);
 }
 
-/// Regard's own sentence where a call of its library has failed.
+/// Throws Regard's own sentence if a call of its library has failed.
 inline void require(te_regard_status status) {
   if (status != TE_REGARD_OK) refuse(status, te_regard_status_message());
 }

@@ -6,16 +6,15 @@
 
 namespace calls {
 
-/// " name=value", whatever the locale says of decimal points.
+/// " name=value", whatever the locale's decimal point is.
 std::string word(const char* name, std::int64_t value);
 std::string word(const char* name, float value);
 
-/// The mask of Composable Kernel's mask_enum (0 none, 1 top left, 2 bottom right) and its window, of which -1
-/// is unbounded, and the first keys that stay visible left of the window.
+/// The mask for a value of Composable Kernel's mask_enum (0 none, 1 top left, 2 bottom right) and its window
+/// (-1 is unbounded), with the first keys that stay visible left of the window.
 std::string mask_words(int mask_type, std::int64_t left, std::int64_t right, std::int64_t sink_tokens = 0);
 
-/// Refuses the ALiBi that Composable Kernel draws from the top left, where that is not the one from the
-/// bottom right.
+/// Refuses Composable Kernel's top-left ALiBi unless it equals bottom-right ALiBi.
 void require_alibi(int mask_type, bool square);
 
 }  // namespace calls

@@ -9,7 +9,7 @@ namespace {
 // Eight query heads share two key/value heads (GQA).
 constexpr std::int64_t batch = 2, query_heads = 8, key_heads = 2, length = 128, dim = 64;
 
-/// A tensor of our own; the view that Regard gets does not copy it.
+/// Our own tensor; the view that Regard gets does not copy it.
 struct Floats {
   std::int64_t rows_heads;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(batch * length * rows_heads * dim));
@@ -46,7 +46,7 @@ int main() try {
   arguments.set(REGARD_LSE, regard::fp32(lse.data(), {batch, query_heads, length}));
   regard::attention(forward, arguments);
 
-  // The same in two steps, for callers who keep plans and workspaces.
+  // The same in two steps, for callers that keep plans and workspaces.
   Floats grad_o{query_heads}, grad_q{query_heads}, grad_k{key_heads}, grad_v{key_heads};
   fill(grad_o, 0.4f);
   arguments.set(REGARD_GRAD_O, grad_o.view()).set(REGARD_GRAD_Q, grad_q.view());
@@ -61,7 +61,7 @@ int main() try {
   std::printf("<dV, V> = %.6f   <dO, O> = %.6f\n", left, right);
   const bool equal = std::abs(left - right) < 1e-3 * std::max(1.0, std::abs(right));
 
-  // What cannot work is one exception with one sentence.
+  // A call that cannot work throws an exception with one sentence.
   bool refused = false;
   try {
     regard::Problem("fwd bf16 hq=8 hk=3 s=128 d=64");

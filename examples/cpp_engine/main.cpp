@@ -1,4 +1,4 @@
-// An engine that ships its kernels in a bundle beside the program, and never compiles.
+// An engine that ships its kernels in a bundle next to the program, and never compiles.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +16,7 @@ std::string beside_the_program(const char* name) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name);
 }
 
-/// Where each kernel of the plan came from, as its JSON says.
+/// The tier of each kernel of the plan, from the plan's JSON.
 std::string tiers(const regard::Plan& plan) {
   const std::string json = plan.json(), key = "\"tier\":\"";
   std::string found;
@@ -27,7 +27,7 @@ std::string tiers(const regard::Plan& plan) {
   return found;
 }
 
-/// Attends to values that are all 1, so that all of O is 1.
+/// Attends to values that are all 1, so that O must be 1 everywhere.
 bool attend(const char* text, std::int64_t queries) {
   const regard::Problem problem(text);
   regard::Plan plan(problem);
@@ -50,7 +50,8 @@ bool attend(const char* text, std::int64_t queries) {
 }  // namespace
 
 int main() try {
-  // Whatever the user's settings are: the target of the bundle, no compiler, no kernel of another program's.
+  // Overrides the user's settings: the bundle's target, no compiler, no kernels that other programs have
+  // cached.
   setenv("REGARD_CPU_TARGET", "cpu-avx2", 1);
   setenv("REGARD_JIT", "off", 1);
   setenv("REGARD_CACHE", "off", 1);

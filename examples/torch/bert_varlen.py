@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A small BERT learns masked words of stories of different lengths: packed without padding, with
-regard.torch.attention_varlen, and padded to the longest, with PyTorch's own attention and a mask.
+"""A small BERT learns the masked words of stories of different lengths: once packed without padding, with
+regard.torch.attention_varlen, and once padded to the longest, with PyTorch's own attention and a mask.
 
 python bert_varlen.py [--steps=N] [--device=cuda]
 
-Both models begin with the same weights and see the same stories, so their losses are the same within rounding; the
-packed one computes nothing for padding. Half a minute on two cores.
+Both models start with the same weights and see the same stories, so their losses are equal within rounding; the packed
+one computes nothing for padding. Takes half a minute on two cores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Batch:
 
 
 def packed(stories: list[Tensor], device: str) -> Batch:
-    """All stories in one row, [tokens], and where each begins."""
+    """All stories in one row, [tokens], and the offset of each."""
     lengths = torch.tensor([len(words) for words in stories])
     longest = int(lengths.max())
     offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, torch.int32)
@@ -53,7 +53,7 @@ def packed(stories: list[Tensor], device: str) -> Batch:
 
 
 def padded(stories: list[Tensor], device: str) -> Batch:
-    """Each story in a row of its own, [b, longest], and a mask that hides the rest of the row."""
+    """Each story in a separate row, [b, longest], and a mask that hides the rest of the row."""
     tokens = pad_sequence(stories, batch_first=True, padding_value=PADDING).to(device)
     seen = (tokens != PADDING)[:, None, None]
 
@@ -91,7 +91,7 @@ def train(steps: int, device: str = "cpu") -> tuple[dict[str, list[float]], dict
             batch = LAYOUTS[name](stories, device)
             states = training.model(batch.tokens, batch.positions, batch.attention)
             loss = training.model.loss(states[batch.tokens == MASK], targets.to(device))
-            losses[name].append(training.step(loss))  # a number, so a GPU has been waited for
+            losses[name].append(training.step(loss))  # a number, so the GPU has finished
             times[name].append((time.perf_counter() - start) * 1e3)
         if step % 10 == 0 or step == steps - 1:
             print(f"step {step + 1:4}  " + "   ".join(f"{name} {loss[-1]:.5f}" for name, loss in losses.items()))

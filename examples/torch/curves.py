@@ -1,4 +1,4 @@
-"""Curves of losses as a picture (SVG)."""
+"""Loss curves as a picture (SVG)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from html import escape
 
 WIDTH, HEIGHT, LEFT, TOP, BELOW = 640, 320, 50, 40, 60
 TICK = 0.5  # of loss
-COLORS, PEN = ["#f0b429", "#30638e"], [7, 2]  # the first wide, so that it shows under a second that equals it
+COLORS, PEN = ["#f0b429", "#30638e"], [7, 2]  # the first is wide, so that it shows under an equal second one
 
 
 def picture(title: str, losses: dict[str, list[float]]) -> str:
-    """Two curves by name, over the steps."""
+    """Two named curves over the steps."""
     steps = max(map(len, losses.values()))
     top = math.ceil(max(map(max, losses.values())) / TICK) * TICK
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A small GPT learns stories that are made here, once with PyTorch's own attention and once with regard.torch.
+"""A small GPT learns generated stories, once with PyTorch's own attention and once with regard.torch.
 
 python gpt.py [--steps=N] [--device=cuda] [--picture=FILE.svg]
 
-Both models begin with the same weights and see the same text, so their losses fall together. They round differently in
-the seventh digit, and training makes such differences larger step by step: after a hundred steps they reach the fourth
-digit of a loss. There is no dropout, as two libraries draw two masks. Half a minute on two cores.
+Both models start with the same weights and see the same text, so their losses fall together. They round differently in
+the seventh digit, and training amplifies such differences step by step: after a hundred steps they reach the fourth
+digit of a loss. There is no dropout, because the two libraries draw different masks. Takes half a minute on two cores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ATTENTIONS = {"sdpa": sdpa, "regard": with_regard}
 
 
 def batch(chance: random.Random) -> Tensor:
-    """[BATCH, LENGTH + 1] of words: stories without a break between them, cut where the row ends."""
+    """Words, [BATCH, LENGTH + 1]: stories without a break between them, cut off at the end of the row."""
     rows = []
     for _ in range(BATCH):
         row: list[int] = []
@@ -52,7 +52,7 @@ def batch(chance: random.Random) -> Tensor:
 
 
 def train(steps: int, device: str = "cpu") -> dict[str, list[float]]:
-    """The loss of each step, by attention."""
+    """The loss of each step, by attention function."""
     chance = random.Random(0)
     positions = torch.arange(LENGTH, device=device)
     trainings = {name: Training(*SIZES, device=device) for name in ATTENTIONS}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A step of training offline: every kernel comes from the bundle in a wheel, none from a compiler.
+"""A training step offline: every kernel comes from the bundle in a wheel, none from a compiler.
 
 regard build offline.toml && pip install offline_torch-build/*.whl && python offline.py
 """
 
 import os
 
-# Before Regard reads its settings: the target of the bundle, no compiler, no kernel that the user's cache has.
+# Must come before Regard reads its settings: the bundle's target, no compiler, no kernels from the user's cache.
 os.environ |= {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": "off", "REGARD_CACHE": "off"}
 
 import regard_bundle_offline_torch  # the package of the wheel
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import regard.torch
 
-# What the manifest does not declare is refused in this program. An installed package by itself forbids nothing.
+# Makes this program refuse what the manifest does not declare. Merely installing the package restricts nothing.
 regard.add_bundle(regard_bundle_offline_torch.bundle)
 
 

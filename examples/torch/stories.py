@@ -1,4 +1,4 @@
-"""Text to learn from, made here: small stories about who has what, which end in a question."""
+"""Generates text to learn from: small stories about who has what, which end in a question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = {word: number for number, word in enumerate(WORDS)}
 
 
 def story(chance: random.Random, most_events: int) -> list[int]:
-    """The numbers of its words. The answer at its end can be known only by whoever looks back."""
+    """The word numbers of a story. The answer at its end can be found only by looking back."""
     owners: dict[str, str] = {}
     words: list[str] = []
     for _ in range(chance.randint(2, most_events)):

@@ -1,4 +1,4 @@
-"""A small transformer, which is told how to attend: the same model with any attention, and with any order of tokens."""
+"""A small transformer that takes its attention as an argument: one model for any attention and any order of tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # of q, k and v, [..., heads, d], as is the result
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # takes q, k and v, [..., heads, d], like the result
 
 
 class Block(nn.Module):
@@ -45,13 +45,13 @@ class Transformer(nn.Module):
         return x
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross entropy of the words that the hidden states [..., width] foretell."""
+        """Mean cross entropy of the words that the hidden states [..., width] predict."""
         logits = F.linear(hidden, self.words.weight)
         return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten())
 
 
 class Training:
-    """A model and what trains it. Models of the same sizes begin with the same weights."""
+    """A model and its optimizer. Models of the same sizes start with the same weights."""
 
     def __init__(self, *sizes: int, device: str) -> None:
         torch.manual_seed(0)

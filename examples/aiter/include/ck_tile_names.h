@@ -1,5 +1,5 @@
-// What AITER's interface takes from Composable Kernel and from HIP: the same names, numbers and fields, for
-// machines that have neither.
+// The parts of Composable Kernel and of HIP that AITER's interface uses: the same names, numbers and fields,
+// for machines that have neither.
 #ifndef AITER_CK_TILE_NAMES_H
 #define AITER_CK_TILE_NAMES_H
 
@@ -19,7 +19,7 @@ namespace ck_tile {
 using index_t = std::int32_t;
 
 struct stream_config {
-  hipStream_t stream_id_ = nullptr;  // a CUDA stream on a GPU of NVIDIA's, and null on a CPU
+  hipStream_t stream_id_ = nullptr;  // a CUDA stream on an NVIDIA GPU, and null on a CPU
   bool time_kernel_ = false;         // run cold_niters_ times, then nrepeat_ times, and say how long one took
   int log_level_ = 0;
   int cold_niters_ = 3;
@@ -38,7 +38,7 @@ enum class mask_enum { no_mask = 0, mask_top_left, mask_bottom_right, window_gen
 enum class bias_enum { no_bias = 0, elementwise_bias = 1, alibi = 2 };
 enum class quant_scale_enum { no_scale = 0, pertensor = 1, blockscale = 2, kv_blockscale = 3, mx = 4 };
 
-/// Seed and offset of dropout: two numbers, or where they lie.
+/// Seed and offset of dropout: two numbers, or their addresses.
 using drop_seed_offset_t =
     std::variant<std::pair<std::uint64_t, std::uint64_t>, std::pair<const void*, const void*>>;
 

@@ -1,4 +1,4 @@
-// What every function of the interface has in common.
+// Declarations that all functions of the interface share.
 #ifndef AITER_MHA_API_H
 #define AITER_MHA_API_H
 
@@ -6,11 +6,11 @@
 
 namespace aiter {
 
-/// Where calls of this process compute from now on, as they have no argument for it: "cuda" (the default), or
-/// a CPU target such as "cpu-avx2"; null is the best one of this machine.
+/// Selects where later calls of this process compute, as they have no argument for it: "cuda" (the default),
+/// a CPU target such as "cpu-avx2", or null for the best CPU target of this machine.
 AITER_API void use_target(const char* target);
 
-/// Why the last call of this thread that returned -1 did so: a sentence, or "" if none did.
+/// The reason why this thread's last failed call returned -1, as a sentence; "" if none did.
 AITER_API const char* why_refused();
 
 }  // namespace aiter

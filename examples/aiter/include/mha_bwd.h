@@ -1,4 +1,4 @@
-// Backward of AITER's C++ interface, made of Regard, as mha_fwd.h is of forward.
+// Backward of AITER's C++ interface, implemented with Regard, as mha_fwd.h is for forward.
 #ifndef AITER_MHA_BWD_H
 #define AITER_MHA_BWD_H
 
@@ -12,8 +12,8 @@
 
 namespace aiter {
 
-/// dK and dV have a part for every query head ([batch, s, nhead_q, dim]), and dbias for every sequence and
-/// head: the caller sums them up.
+/// dK and dV have a part for every query head ([batch, s, nhead_q, dim]), and dbias one for every sequence
+/// and head; the caller sums them.
 struct mha_bwd_args {
   bool use_asm_v3, v3_atomic_fp32;
   int v3_bf16_cvt;

@@ -1,6 +1,6 @@
-// Forward of AITER's C++ interface, made of Regard: the same structs and symbols. ../README.md says what each
-// field maps to. Every function returns milliseconds if stream_config requests the time, otherwise 0, and -1
-// if the call cannot be computed, with the reason on stderr and from why_refused(). None throws.
+// Forward of AITER's C++ interface, implemented with Regard: the same structs and symbols. ../README.md says
+// what each field maps to. Every function returns milliseconds if stream_config requests the time, otherwise
+// 0, and -1 if the call cannot be computed, with the reason on stderr and from why_refused(). None throws.
 #ifndef AITER_MHA_FWD_H
 #define AITER_MHA_FWD_H
 
@@ -11,7 +11,7 @@
 
 namespace aiter {
 
-/// Strides are in elements. Sequences are dense ([batch, s, heads, dim], in any order of memory) or, with
+/// Strides are in elements. Sequences are dense ([batch, s, heads, dim], in any memory order) or, with
 /// is_group_mode, packed ([tokens, heads, dim]).
 struct mha_fwd_args {
   bool use_asm_v3;
@@ -30,9 +30,10 @@ struct mha_fwd_args {
   const void *q_descale_ptr, *k_descale_ptr, *v_descale_ptr;  // fp32 [1]
   void *rand_val_ptr, *lse_ptr, *o_ptr;
 
-  const void *seqstart_q_ptr = nullptr, *seqstart_k_ptr = nullptr;    // int32 [batch + 1]: where each begins
-  const void *seqlen_q_ptr = nullptr, *seqlen_k_ptr = nullptr;        // int32 [batch]: how much of it counts
-  const void *cu_seqlen_q_ptr = nullptr, *cu_seqlen_k_ptr = nullptr;  // int32 [batch + 1]: sums of that
+  const void *seqstart_q_ptr = nullptr, *seqstart_k_ptr = nullptr;  // int32 [batch + 1]: start offsets
+  const void *seqlen_q_ptr = nullptr, *seqlen_k_ptr = nullptr;      // int32 [batch]: logical lengths
+  const void *cu_seqlen_q_ptr = nullptr,
+             *cu_seqlen_k_ptr = nullptr;  // int32 [batch + 1]: their cumulative sums
   const void *block_scale_seqstart_q_ptr, *block_scale_seqstart_k_ptr;
   const void* sink_ptr;  // fp32 [nhead_q]
 
@@ -40,7 +41,8 @@ struct mha_fwd_args {
   float scale_s, logits_soft_cap;
 
   ck_tile::index_t stride_q, stride_k, stride_v;
-  ck_tile::index_t stride_bias;  // of ALiBi: 0 for slopes [nhead_q], else of the batches of [batch, nhead_q]
+  ck_tile::index_t
+      stride_bias;  // for ALiBi: 0 for slopes [nhead_q], else the batch stride of [batch, nhead_q]
   ck_tile::index_t stride_randval, stride_o;
   ck_tile::index_t nhead_stride_q, nhead_stride_k, nhead_stride_v, nhead_stride_bias, nhead_stride_randval,
       nhead_stride_lse, nhead_stride_o, nhead_stride_q_descale, nhead_stride_k_descale,

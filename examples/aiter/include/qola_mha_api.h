@@ -1,4 +1,4 @@
-// The same in a namespace of your own: QOLA_NAMESPACE is the one that the library was built with.
+// The same interface in your own namespace: QOLA_NAMESPACE must be the one that the library was built with.
 #ifndef QOLA_MHA_API_H
 #define QOLA_MHA_API_H
 

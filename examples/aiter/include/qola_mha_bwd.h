@@ -1,4 +1,4 @@
-// mha_bwd in a namespace of your own.
+// mha_bwd in your own namespace.
 #ifndef QOLA_MHA_BWD_H
 #define QOLA_MHA_BWD_H
 

@@ -1,4 +1,4 @@
-// mha_fwd in a namespace of your own.
+// mha_fwd in your own namespace.
 #ifndef QOLA_MHA_FWD_H
 #define QOLA_MHA_FWD_H
 

@@ -1,4 +1,4 @@
-// What AITER's functions return: a time, 0, or -1 for a call that cannot be done.
+// The return values of AITER's functions: a time, 0, or -1 for a call that cannot be computed.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace aiter {
 
-/// Calls to be run one after the other, and what is left to do on the host once they are done.
+/// Calls to run one after the other, and the work that remains for the host after them.
 struct Work {
   std::vector<calls::Call> calls;
   std::function<void()> afterwards = [] {};
 };
 
-/// Runs what `prepare` gives. An exception of either becomes -1, a line on stderr, the first time that it
-/// says what it says, and the answer of why_refused().
+/// Runs the work that `prepare` returns. An exception from either becomes -1 and the answer of why_refused();
+/// each distinct reason is printed to stderr once.
 float answer(const ck_tile::stream_config& config, const std::function<Work()>& prepare);
 
 }  // namespace aiter

@@ -18,7 +18,7 @@ std::string dtype_words(const std::string& data_type) {
          "data_type '" + data_type + "' is not taken; give fp32, fp16, bf16, fp8bf16 or fp8fp32");
 }
 
-/// Rows with gaps between them, without the gaps.
+/// Copies rows that have gaps between them into contiguous memory.
 std::vector<std::int32_t> gathered(const void* numbers, std::int64_t rows, std::int64_t row,
                                    std::int64_t stride, void* stream) {
   std::vector<std::int32_t> together;
@@ -44,7 +44,7 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
     case bias_enum::no_bias:
       break;
     case bias_enum::elementwise_bias:
-      // Each sequence and head has its own, which may lie on the others': strides say so.
+      // Each sequence and head has a bias, which may be the same memory as another's: a stride is then 0.
       if (varlen) {
         refuse(TE_REGARD_REFUSED,
                "group mode takes no elementwise bias here, of which AITER has a row for each token; "
@@ -67,7 +67,7 @@ void Attention::set_bias(calls::Call& call, void* stream, std::int64_t first_hea
     return bias == nullptr ? nullptr : static_cast<const char*>(bias) + numbers * bytes;
   };
   if (bias_type == static_cast<int>(bias_enum::elementwise_bias)) {
-    const std::int64_t bytes = element_bytes() == 1 ? 4 : element_bytes();  // beside 8 bits it is fp32
+    const std::int64_t bytes = element_bytes() == 1 ? 4 : element_bytes();  // with 8-bit inputs it is fp32
     call.set(TE_REGARD_BIAS, from(first_head * nhead_stride_bias, bytes),
              {batch_stride_bias, nhead_stride_bias, stride_bias});
   } else if (bias_type == static_cast<int>(bias_enum::alibi)) {

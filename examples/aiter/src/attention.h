@@ -1,4 +1,4 @@
-// What AITER's three structs have in common, in words of Regard's problem text and as its tensors.
+// The common fields of AITER's three structs, as words of Regard's problem text and as its tensors.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Attention {
     q.set(call);
     k.set(call);
   }
-  /// The part of the bias that the query heads have, from this one of the caller's on.
+  /// Sets the bias of this call's query heads, of which `first_head` is the first of the caller's.
   void set_bias(calls::Call& call, void* stream, std::int64_t first_head = 0) const;
 
   std::int64_t element_bytes() const {
@@ -41,7 +41,7 @@ struct Attention {
 std::string dropout_words(float p_drop);
 void set_seed(calls::Call& call, float p_drop, const drop_seed_offset_t& seed_offset);
 
-/// Refuses the question for AITER's assembly kernels, which is not to compute.
+/// Refuses calls that only ask whether AITER's assembly kernels would run.
 void require_no_check(bool v3_api_check);
 
 }  // namespace aiter

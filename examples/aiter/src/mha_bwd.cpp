@@ -1,6 +1,6 @@
-// AITER's backward writes dK and dV for every query head, and its callers sum up those of a group. Regard
-// sums them itself, so grouped heads come to a call for each key/value head, whose query heads then have a
-// head of keys each: the same one, by a stride of 0.
+// AITER's backward writes dK and dV for every query head, and its callers sum those of a group. Regard sums
+// them itself, so with grouped heads there is one call per key/value head, in which every query head has a
+// key head: the same one, through a stride of 0.
 #include "mha_bwd.h"
 
 #include <cmath>
@@ -49,7 +49,7 @@ void require_supported(const mha_bwd_args& a) {
            "d_sink_ptr asks for the gradient of sinks that are not there; give sink_ptr too");
 }
 
-/// The sinks of AITER's backward are [batch, nhead_q], those of Regard [nhead_q].
+/// Sinks are [batch, nhead_q] in AITER's backward and [nhead_q] in Regard, so all batches must have the same.
 void require_shared_sinks(const mha_bwd_args& a, void* stream) {
   if (a.sink_ptr == nullptr || a.batch < 2) return;
   const auto heads = static_cast<std::uint64_t>(a.nhead_q);
@@ -67,7 +67,7 @@ const void* at(const void* data, std::int64_t element, std::int64_t bytes) {
   return data == nullptr ? nullptr : static_cast<const char*>(data) + element * bytes;
 }
 
-/// Query heads that are computed in one call, and how their keys follow each other.
+/// The query heads of one call, and the stride between their key heads.
 struct Heads {
   std::int64_t first, count, first_k, stride_k, stride_v;
 };
@@ -114,7 +114,7 @@ Call backward(const mha_bwd_args& a, const Attention& attention, const Heads& he
   return call;
 }
 
-/// The gradient of sinks into memory of its own, and from there added to the caller's.
+/// Computes the gradient of sinks in separate memory, then adds it to the caller's.
 void collect_sinks(Work& work, const mha_bwd_args& a, std::int64_t heads) {
   const auto bytes = static_cast<std::int64_t>(sizeof(float)) * a.nhead_q;
   const std::shared_ptr<void> memory = work.calls.front().allocate(bytes);

@@ -1,4 +1,4 @@
-// The functions in a namespace of your own.
+// The functions in your own namespace.
 #include "qola_mha_bwd.h"
 #include "qola_mha_fwd.h"
 

@@ -56,7 +56,7 @@ Sequences::Sequences(const Lengths& lengths, bool varlen, std::int64_t batch, vo
 void Sequences::count(const Lengths& lengths, std::int64_t batch, void* stream) {
   const auto b = static_cast<std::uint64_t>(batch);
   if (lengths.seqlen != nullptr && !varlen_) {
-    counts_in_place_ = lengths.seqlen;  // a cache's: read where it lies, so that nothing waits
+    counts_in_place_ = lengths.seqlen;  // of a cache: read in place, so that nothing waits
   } else if (lengths.seqlen != nullptr) {
     counts_ = calls::host_copy(lengths.seqlen, b, stream);
   } else if (lengths.cu_seqlen != nullptr && lengths.cu_seqlen != seqstart_) {

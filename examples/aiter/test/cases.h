@@ -1,4 +1,4 @@
-// The calls that the tests make.
+// The cases that the tests run.
 #pragma once
 
 #include "setup.h"

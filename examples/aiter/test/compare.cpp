@@ -60,7 +60,7 @@ struct Comparison {
   }
 };
 
-/// Whether a tensor has numbers in the rows that count and nowhere else.
+/// Whether a tensor was written in the rows within the logical lengths and nowhere else.
 bool only_rows_written(const Setup& s, const Tensor& tensor, const std::vector<int64_t>& lengths,
                        const char* name) {
   int64_t written = 0, rows = 0;

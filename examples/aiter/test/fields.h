@@ -1,6 +1,6 @@
-// Every field of a struct is changed: then the result changes, or stays the same because the field is ignored
-// here, or the call is refused in a sentence. A field that no line names is a failure, so that a field of a
-// newer version of AITER is not silently ignored.
+// Changes every field of a struct in turn: the result changes, or it stays the same because the field is
+// ignored here, or the call is refused with a sentence. A field without a line is a failure, so that a field
+// of a newer version of AITER is not silently ignored.
 #pragma once
 
 #include <cstdio>
@@ -24,7 +24,7 @@ struct Field {
   const char* name;
   const Case* of;  // the call that is changed
   Outcome outcome;
-  const char* sentence;  // part of it, where it is refused
+  const char* sentence;  // part of the refusal, if the call is refused
   void (*change)(Args&, Setup&);
   const void* (*place)(const Args&);
   std::size_t size, alignment;
@@ -38,8 +38,7 @@ struct Field {
         alignof(decltype(Args::name))                                                   \
   }
 
-/// Whether the fields follow each other from the struct's begin to its end, but for what alignment leaves
-/// out.
+/// Whether the fields cover the struct from its beginning to its end, except for padding.
 template <class Args>
 bool complete(const std::vector<Field<Args>>& fields) {
   const Args args{};
@@ -47,7 +46,7 @@ bool complete(const std::vector<Field<Args>>& fields) {
   for (const Field<Args>& field : fields) {
     const std::size_t place =
         static_cast<const char*>(field.place(args)) - reinterpret_cast<const char*>(&args);
-    if (place == before) continue;  // a second line for a field
+    if (place == before) continue;  // a second line for the same field
     const std::size_t next = (end + field.alignment - 1) / field.alignment * field.alignment;
     if (place != next) {
       std::printf("WRONG  no line names the field before %s\n", field.name);
@@ -61,7 +60,7 @@ bool complete(const std::vector<Field<Args>>& fields) {
   return all == sizeof(Args);
 }
 
-/// `run` makes the call, `clear` forgets what it has written, `outputs` are those bytes.
+/// `run` makes the call, `clear` resets its outputs, `outputs` returns their bytes.
 template <class Args>
 struct Walk {
   Args Setup::* args;
@@ -69,7 +68,7 @@ struct Walk {
   void (Setup::*clear)();
   std::vector<std::uint8_t> (Setup::*outputs)();
 
-  /// A call as it is before a field is changed, what it writes, and the memory that it writes to.
+  /// A call before a field is changed, its results, and the memory that it writes to.
   struct Before {
     Before(const Case& c, const Walk& walk) : setup(c) {
       setup.forward();

@@ -10,7 +10,7 @@ using Args = aiter::mha_bwd_args;
 #define REFUSED(name, of, sentence, ...) FIELD(Args, name, of, refused, sentence, __VA_ARGS__)
 
 const std::vector<Field<Args>> fields {
-  // Which of AITER's kernels runs, how it adds dQ up and how it rounds: here to nearest even.
+  // These select AITER's kernel, how it sums dQ and how it rounds. Here rounding is to nearest even.
   STAYS(use_asm_v3, grouped, a.use_asm_v3 = true), STAYS(v3_atomic_fp32, grouped, a.v3_atomic_fp32 = true),
       STAYS(v3_bf16_cvt, grouped, a.v3_bf16_cvt = 2),
       REFUSED(v3_api_check, grouped, "v3_api_check asks", a.v3_api_check = true),
@@ -26,7 +26,7 @@ const std::vector<Field<Args>> fields {
       REFUSED(has_dbias, grouped, "is not built into the library", a.has_dbias = false),
       REFUSED(has_dropout, one_key_head, "has_dropout is false", a.has_dropout = false),
       REFUSED(is_store_randval, one_key_head, "is_store_randval asks", a.is_store_randval = true),
-      STAYS(is_deterministic, grouped, a.is_deterministic = true),  // as every backward of a CPU is
+      STAYS(is_deterministic, grouped, a.is_deterministic = true),  // as backward always is on a CPU
 
       CHANGES(q_ptr, grouped, a.q_ptr = s.spare.memory.data()),
       CHANGES(k_ptr, grouped, a.k_ptr = s.spare.memory.data()),
@@ -35,8 +35,9 @@ const std::vector<Field<Args>> fields {
       CHANGES(o_ptr, grouped, a.o_ptr = s.spare.memory.data()),
       CHANGES(lse_ptr, grouped, a.lse_ptr = static_cast<char*>(s.lse.data()) + 4),
       CHANGES(do_ptr, grouped, a.do_ptr = s.spare.memory.data()),
-      STAYS(d_ptr, grouped, a.d_ptr = s.spare.memory.data()),  // memory for sums, of which there is other
-      STAYS(rand_val_ptr, grouped, a.rand_val_ptr = s.spare.memory.data()),  // is_store_randval says whether
+      STAYS(d_ptr, grouped, a.d_ptr = s.spare.memory.data()),  // memory for sums; the library has its own
+      STAYS(rand_val_ptr, grouped,
+            a.rand_val_ptr = s.spare.memory.data()),  // unused without is_store_randval
       CHANGES(dq_ptr, grouped, a.dq_ptr = s.spare.memory.data()),
       CHANGES(dk_ptr, grouped, a.dk_ptr = s.spare.memory.data()),
       CHANGES(dv_ptr, grouped, a.dv_ptr = s.spare.memory.data()),
@@ -60,7 +61,7 @@ const std::vector<Field<Args>> fields {
       CHANGES(cu_seqlen_k_ptr, grouped, a.cu_seqlen_k_ptr = nullptr),
       CHANGES(cu_seqlen_k_ptr, varlen, a.cu_seqlen_k_ptr = s.starts_k.data()),
       CHANGES(seqlen_q, grouped, a.cu_seqlen_q_ptr = nullptr; a.seqlen_q = 39),
-      STAYS(seqlen_q, varlen, a.seqlen_q = 1),  // seqstart says it
+      STAYS(seqlen_q, varlen, a.seqlen_q = 1),  // taken from seqstart
       CHANGES(seqlen_k, grouped, a.cu_seqlen_k_ptr = nullptr; a.seqlen_k = 39),
       STAYS(seqlen_k, varlen, a.seqlen_k = 1), CHANGES(batch, grouped, a.batch = 1),
       REFUSED(max_seqlen_q, grouped, "max_seqlen_q=39 is less", a.max_seqlen_q = 39),
@@ -123,7 +124,7 @@ const std::vector<Field<Args>> fields {
               (a.drop_seed_offset =
                    std::pair<const void*, const void*>{s.seeds.data(),
                                                        static_cast<std::uint64_t*>(s.seeds.data()) + 2})),
-      // The library has memory of its own.
+      // The library has its own memory.
       STAYS(workspace_alloc, varlen,
             (a.workspace_alloc = [](std::size_t, bool) -> void* { return nullptr; })),
       STAYS(pinned_host_alloc, varlen,

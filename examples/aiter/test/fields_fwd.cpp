@@ -10,7 +10,7 @@ using Args = aiter::mha_fwd_args;
 #define REFUSED(name, of, sentence, ...) FIELD(Args, name, of, refused, sentence, __VA_ARGS__)
 
 const std::vector<Field<Args>> fields{
-    // Which of AITER's kernels runs, and how it rounds: here to nearest even.
+    // These select AITER's kernel and how it rounds. Here rounding is to nearest even.
     STAYS(use_asm_v3, window, a.use_asm_v3 = true),
     REFUSED(v3_api_check, window, "v3_api_check asks", a.v3_api_check = true),
     STAYS(how_v3_bf16_cvt, window, a.how_v3_bf16_cvt = 2),
@@ -65,7 +65,7 @@ const std::vector<Field<Args>> fields{
     CHANGES(sink_ptr, window, a.sink_ptr = s.other_sinks.data()),
 
     CHANGES(seqlen_q, window, (a.seqlen_q = 39, a.cu_seqlen_q_ptr = nullptr)),
-    STAYS(seqlen_q, varlen, a.seqlen_q = 1),  // seqstart says it
+    STAYS(seqlen_q, varlen, a.seqlen_q = 1),  // taken from seqstart
     CHANGES(seqlen_k, window, (a.seqlen_k = 39, a.cu_seqlen_k_ptr = nullptr)),
     STAYS(seqlen_k, varlen, a.seqlen_k = 1),
     CHANGES(batch, window, a.batch = 1),
@@ -83,7 +83,7 @@ const std::vector<Field<Args>> fields{
     CHANGES(stride_k, window, a.stride_k += 8),
     CHANGES(stride_v, window, a.stride_v += 8),
     CHANGES(stride_bias, window, a.stride_bias += 1),
-    CHANGES(stride_bias, varlen, a.stride_bias += 1),  // of ALiBi: slopes of the next sequence
+    CHANGES(stride_bias, varlen, a.stride_bias += 1),  // for ALiBi: the slopes of the next sequence
     STAYS(stride_randval, window, a.stride_randval = 60),
     CHANGES(stride_o, window, a.stride_o += 8),
     CHANGES(nhead_stride_q, window, a.nhead_stride_q *= 2),
@@ -141,7 +141,7 @@ const std::vector<Field<Args>> fields{
     STAYS(block_scale_size_kv, window, a.block_scale_size_kv = 64),
 };
 
-/// 8 bits, of which each number is 1: O is the factor of V.
+/// With 8-bit inputs that are all 1, O is the descale factor of V.
 bool descale_factors_count() {
   Setup s(split);
   s.fwd.data_type = "fp8bf16", s.fwd.qscale_type = 1, s.fwd.has_lse = false;

@@ -20,14 +20,14 @@ const std::vector<Field<Args>> fields{
     CHANGES(k_ptr, dense, a.k_ptr = s.spare.memory.data()),
     CHANGES(v_ptr, dense, a.v_ptr = s.spare.memory.data()),
     STAYS(bias_ptr, dense, a.bias_ptr = s.bias.data()),  // the argument bias_type says whether it is read
-    // Memory for the parts, of which there is other.
+    // Memory for the parts; the library has its own.
     STAYS(lse_acc_ptr, dense, a.lse_acc_ptr = s.spare.memory.data()),
     STAYS(o_acc_ptr, dense, a.o_acc_ptr = s.spare.memory.data()),
     CHANGES(lse_ptr, dense, a.lse_ptr = s.grad_bias.data()),
     REFUSED(lse_ptr, dense, "has_lse needs", a.lse_ptr = nullptr),
     CHANGES(o_ptr, dense, a.o_ptr = s.grad_q.memory.data()),
     REFUSED(block_table_ptr, dense, "ask for a cache", a.block_table_ptr = s.starts_q.data()),
-    // Without a table these are not looked at.
+    // Without a table these are ignored.
     STAYS(batch_stride_block_table, dense, a.batch_stride_block_table = 4),
     STAYS(page_block_size, dense, a.page_block_size = 128),
     STAYS(is_gappy, dense, a.is_gappy = true),
@@ -40,7 +40,7 @@ const std::vector<Field<Args>> fields{
     CHANGES(seqlen_k_ptr, split, a.seqlen_k_ptr = nullptr),
     CHANGES(sink_ptr, dense, a.sink_ptr = s.other_sinks.data()),
     CHANGES(seqlen_q, dense, a.seqlen_q = 39),
-    STAYS(seqlen_q, split, a.seqlen_q = 1),  // seqstart says it
+    STAYS(seqlen_q, split, a.seqlen_q = 1),  // taken from seqstart
     CHANGES(seqlen_k, dense, (a.seqlen_k = 39, a.seqlen_k_ptr = nullptr)),
     STAYS(seqlen_k, split, a.seqlen_k = 1),
     CHANGES(batch, dense, a.batch = 1),
@@ -82,7 +82,7 @@ const std::vector<Field<Args>> fields{
     CHANGES(window_size_left, dense, a.window_size_left = 3),
     CHANGES(window_size_right, dense, a.window_size_right = 5),
     CHANGES(sink_size, dense, (a.sink_size = 4, a.window_size_left = 3)),
-    // Without has_sink it is not looked at: AITER's own callers leave it uninitialised.
+    // Without has_sink it is ignored: AITER's own callers leave it uninitialised.
     STAYS(sink_size, dense, a.sink_size = 4),
     REFUSED(mask_type, dense, "different masks", a.mask_type = 1),
 };

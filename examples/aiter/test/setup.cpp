@@ -90,7 +90,7 @@ Setup::Setup(const Case& of)
       starts_k({0, room_k, 2 * room_k}),
       sums_q(sums(lengths_q)),
       sums_k(sums(lengths_k)),
-      counts_q({40, 17, 0}),  // three, so that they can stand where three starts are read
+      counts_q({40, 17, 0}),  // three, so that they can be read in place of three start offsets
       counts_k({57, 30}),
       other_counts({20, 11}) {
   unsigned number = 0;
@@ -134,7 +134,7 @@ float Setup::split() {
                                 traits.has_lse, traits.has_sink);
 }
 
-/// The fields that all three structs have by the same names.
+/// The fields that all three structs have under the same names.
 template <class Args>
 static void set_common(Args& a, Setup& s) {
   const auto n = [](int64_t value) { return static_cast<std::int32_t>(value); };
@@ -169,7 +169,7 @@ void Setup::set_forward() {
   fwd.nhead_stride_lse = static_cast<int>(lse_nhead), fwd.batch_stride_lse = static_cast<int>(lse_batch);
   fwd.sink_size = c.sink_tokens;
   fwd.p_drop = c.dropout, fwd.drop_seed_offset = std::pair{seed, offset};
-  fwd.block_scale_size_q = fwd.block_scale_size_kv = 128;  // as AITER gives them always
+  fwd.block_scale_size_q = fwd.block_scale_size_kv = 128;  // as AITER always sets them
 }
 
 void Setup::set_backward() {

@@ -1,5 +1,5 @@
-// A call as AITER's consumers make it: tensors of which no two strides fit together by accident, and the
-// structs that hand them over.
+// A call as AITER's consumers make it: tensors whose strides never match by accident, and the structs that
+// pass them.
 #pragma once
 
 #include <memory>
@@ -46,8 +46,8 @@ class Setup {
  public:
   explicit Setup(const Case& c);
 
-  /// Writes NaN over what forward writes, or backward; the gradient of sinks begins with 1, as it is added
-  /// to.
+  /// Fills the outputs of forward, or of backward, with NaN; the gradient of sinks with 1, because the call
+  /// adds to it.
   void clear_forward();
   void clear_backward();
 
@@ -55,7 +55,7 @@ class Setup {
   float backward() { return aiter::mha_bwd(bwd, {}); }
   float split();
 
-  /// All that forward writes, or backward, as bytes.
+  /// All outputs of forward, or of backward, as bytes.
   std::vector<std::uint8_t> forward_outputs();
   std::vector<std::uint8_t> backward_outputs();
 
@@ -85,7 +85,7 @@ class Setup {
   void set_splitkv();
 };
 
-/// Whether all that a call has written is what loops in double precision give; prints a line for each tensor.
+/// Whether all outputs match those of loops in double precision; prints a line for each tensor.
 bool compare_forward(Setup& s);
 bool compare_backward(Setup& s);
 

@@ -1,5 +1,5 @@
-// test_aiter_mha [TARGET]: calls the library as AITER's consumers do and compares all that it writes with
-// ../../calls/test/reference.cpp; then gives every field of every struct another value (fields_*.cpp). TARGET
+// test_aiter_mha [TARGET]: calls the library as AITER's consumers do and compares all its outputs with
+// ../../calls/test/reference.cpp; then changes every field of every struct (fields_*.cpp). TARGET
 // is a CPU target, or "cuda". Needs the kernels of aiter_test.toml.
 #include <cstdio>
 
@@ -30,7 +30,7 @@ bool run_both(const Case& c) {
 
 bool run_split() {
   Setup s(split);
-  s.lengths_q.assign(batch, room_q);  // of queries all count
+  s.lengths_q.assign(batch, room_q);  // all queries count
   return returned(split.name, s.split()) && compare_forward(s);
 }
 

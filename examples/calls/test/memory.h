@@ -10,7 +10,7 @@
 
 namespace test {
 
-inline const char* target = nullptr;  // a CPU target, or "cuda"; null is the best one of this machine
+inline const char* target = nullptr;  // a CPU target, "cuda", or null for the best CPU target of this machine
 
 inline bool on_gpu() {
   return target != nullptr && std::strncmp(target, "cpu", 3) != 0;
@@ -20,7 +20,7 @@ inline void must(te_regard_status status) {
   if (status != TE_REGARD_OK) throw std::runtime_error(te_regard_status_message());
 }
 
-/// Memory of the target with a copy on the host, of numbers that no kernel leaves there where it writes.
+/// Memory of the target with a copy on the host, filled with values that no kernel writes.
 template <class Number>
 class Memory {
  public:

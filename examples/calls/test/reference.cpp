@@ -101,7 +101,7 @@ std::uint16_t rounded(double value, Format format) {
   if (std::fabs(value) < std::ldexp(1, 1 - bias_of_exponent(format))) return 0;  // subnormal
   int exponent = 0;
   const double fraction = 2 * std::frexp(std::fabs(value), &exponent);  // in [1, 2)
-  // A carry out of the mantissa goes into the exponent. None is too large here.
+  // A carry out of the mantissa goes into the exponent. No value here is large enough to overflow.
   const double whole = std::nearbyint(std::ldexp(fraction - 1, bits));
   const int magnitude = ((exponent - 1 + bias_of_exponent(format)) << bits) + static_cast<int>(whole);
   return static_cast<std::uint16_t>(magnitude | (value < 0 ? 0x8000 : 0));

@@ -1,5 +1,5 @@
-// Attention with plain loops in double precision, one sequence at a time, and the 16-bit numbers and the
-// dropout mask that it needs. None of it is Regard's code.
+// Attention with plain loops in double precision, one sequence at a time, with its own 16-bit conversions and
+// dropout mask. None of it is Regard's code.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace reference {
 
-/// One query head of one sequence: matrices in row order.
+/// One query head of one sequence; matrices are row-major.
 struct Head {
   std::int64_t rows, keys, dim;
   std::vector<double> q, k, v, grad_o;
   double scale;
   std::function<bool(std::int64_t, std::int64_t)> sees;
   std::function<double(std::int64_t, std::int64_t)> bias;
-  std::function<double(std::int64_t, std::int64_t)> kept;  // 0, or the factor of a weight that is kept
+  std::function<double(std::int64_t, std::int64_t)> kept;  // 0, or the factor of a kept weight
   double sink = -std::numeric_limits<double>::infinity();  // another logit in the denominator
-  double softcap = 0;                                      // forward alone; 0 is none
+  double softcap = 0;                                      // forward only; 0 is none
 };
 
 struct Result {

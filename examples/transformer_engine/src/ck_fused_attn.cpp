@@ -1,6 +1,6 @@
-// The functions that take structs; those with lists of arguments come here too. What AITER's kernels need
-// beside the tensors has no meaning here: which assembly kernels are requested and how those round, room for
-// sums of dQ and for dK, dV and the bias gradient of every query head.
+// The functions that take structs; those with argument lists call these. Arguments that only AITER's kernels
+// need are ignored: the choice of assembly kernels and their rounding, and memory for sums of dQ and for dK,
+// dV and the bias gradient of every query head.
 #include "ck_fused_attn/ck_fused_attn.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::int64_t number(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// The seed and after it the offset, as they lie in TransformerEngine's rng_state.
+/// Sets the seed and the offset after it, which are adjacent in TransformerEngine's rng_state.
 void set_seed(Call& call, const CKAttnCommonArgs& args, float dropout) {
   if (dropout != 0)
     call.set(TE_REGARD_SEED, calls::adjacent_seed(args.philox_seed_ptr, args.philox_offset_ptr));
@@ -41,11 +41,11 @@ std::string sink_words(const CKAttnCommonArgs& args) {
   return args.has_sink ? " sink" : "";
 }
 
-/// Cumulative lengths, and beside them, where sequences are padded, the cumulative sums of what they take in
-/// memory.
+/// The offsets of packed sequences in memory, and the cumulative sums of their logical lengths, which differ
+/// if the sequences are padded.
 struct Packed {
-  const void* offsets;  // where each sequence begins
-  const void* sums;     // of the lengths that count
+  const void* offsets;  // start of each sequence
+  const void* sums;     // of the logical lengths
 
   Packed(const void* cu_seqlen, const void* cu_seqlen_padded)
       : offsets(cu_seqlen_padded == nullptr ? cu_seqlen : cu_seqlen_padded), sums(cu_seqlen) {}
@@ -53,8 +53,8 @@ struct Packed {
   bool padded() const { return offsets != sums; }
 };
 
-/// The words and, once there is a plan for them, the tensors of packed sequences, or of a bias, which those
-/// do not have.
+/// The words of packed sequences or of a bias (packed sequences have none) and, once there is a plan, their
+/// tensors.
 class Sequences {
  public:
   explicit Sequences(const CKAttnCommonArgs& args)
@@ -69,7 +69,7 @@ class Sequences {
       refuse(TE_REGARD_REFUSED, "packed sequences take no bias here; give no_bias, or dense tensors");
   }
 
-  /// How many tokens K and V have where no argument says it: they end where the last sequence does.
+  /// The number of tokens of K and V if no argument gives it: they end with the last sequence.
   std::int64_t tokens_k(void* stream) const {
     if (!args_.is_group_mode()) return 0;
     if (q_.offsets == k_.offsets) return number(args_.max_tokens_q);
@@ -91,7 +91,7 @@ class Sequences {
     if (k_.padded()) call.set_own(TE_REGARD_LENGTHS_K, calls::lengths_of(k_.sums, args_.b, stream));
   }
 
-  /// A tensor of tokens, which has no batches where sequences are packed.
+  /// Sets a tensor of tokens, which has no batch dimension if sequences are packed.
   void set_tokens(Call& call, te_regard_role role, const void* data, std::uint64_t batch, std::uint64_t row,
                   std::uint64_t head) const {
     if (args_.is_group_mode()) {

@@ -1,4 +1,4 @@
-// The functions of older versions, with lists of arguments: each fills the struct of newer ones.
+// The functions of older versions, with argument lists: each fills the struct of the newer version.
 #include "ck_fused_attn/ck_fused_attn.hpp"
 
 #include "refusal.h"
@@ -10,7 +10,7 @@ struct Strides {
   std::uint64_t b, h, s;
 };
 
-/// Fields that every list of arguments has.
+/// Fields that every argument list has.
 template <class Args>
 Args common(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q,
             std::uint64_t s_kv, std::uint64_t d_qk, std::uint64_t d_v, float scale, float dropout, void* seed,
@@ -61,7 +61,7 @@ void set_backward(CkAttnBwdArgs& args, const void* o, const void* lse, const voi
   args.deterministic = deterministic;
 }
 
-/// Packed sequences without cumulative lengths would be read as dense ones.
+/// Packed sequences without cumulative lengths would be taken for dense ones.
 void require_varlen(const void* cu_seqlen_q) {
   if (cu_seqlen_q == nullptr)
     calls::refuse(TE_REGARD_INVALID, "the cumulative lengths are missing; packed sequences need both");

@@ -1,4 +1,4 @@
-// What TransformerEngine's enumerations and numbers are in words of Regard's problem text.
+// Translates TransformerEngine's enumerations and numbers into words of Regard's problem text.
 #pragma once
 
 #include <string>

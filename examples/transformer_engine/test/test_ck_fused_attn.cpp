@@ -1,5 +1,5 @@
-// test_ck_fused_attn [TARGET]: calls the library as TransformerEngine does, with structs and with lists of
-// arguments, forward and then backward, and compares all that it writes with ../../calls/test/reference.cpp.
+// test_ck_fused_attn [TARGET]: calls the library as TransformerEngine does, with structs and with argument
+// lists, forward and then backward, and compares all its outputs with ../../calls/test/reference.cpp.
 // TARGET is a CPU target, or "cuda". Needs the kernels of te_test.toml.
 #include <te_regard.h>
 
@@ -35,13 +35,13 @@ struct Case {
   const char* name;
   DType dtype;
   std::vector<int64_t> lengths_q, lengths_k;  // of each sequence
-  int64_t room_q, room_k;                     // what a sequence takes in memory
+  int64_t room_q, room_k;                     // rows of a sequence in memory
   MaskType mask;
   int64_t left, right;
   float dropout;
   BiasType bias;
   bool varlen, padded, sbhd;
-  bool sinks = false;  // which the structs alone have
+  bool sinks = false;  // only in the structs
 };
 
 constexpr int64_t h = 4, hg = 2, dim = 64;
@@ -49,7 +49,7 @@ constexpr float scale = 0.2f;
 constexpr std::uint64_t seed = 0x0123456789ABCDEF, offset = 1ull << 33;
 
 /// A tensor of all sequences: [b, room, heads, dim] in memory, [room, b, heads, dim] with sbhd, or packed
-/// without room.
+/// without padding.
 struct Tensor {
   Tensor(const Case& c, const std::vector<int64_t>& lengths, int64_t room, int64_t heads) : dtype(c.dtype) {
     const auto b = static_cast<int64_t>(lengths.size());
@@ -121,7 +121,7 @@ std::vector<std::int32_t> sums(const std::vector<int64_t>& lengths, int64_t room
   return all;
 }
 
-/// How many words are as they were before the call.
+/// The number of elements that the call has not written.
 std::size_t untouched(const Tensor& tensor) {
   std::size_t count = 0;
   for (std::uint16_t word : tensor.memory->host) count += word == 0xFFFF;
@@ -149,7 +149,7 @@ void run(const Case& c, bool through_lists) {
   Memory<std::int32_t> cu_q(sums(c.lengths_q, 0)), cu_k(sums(c.lengths_k, 0));
   Memory<std::int32_t> room_q(sums(c.lengths_q, c.room_q)), room_k(sums(c.lengths_k, c.room_k));
   void *padded_q = c.padded ? room_q.data() : nullptr, *padded_k = c.padded ? room_k.data() : nullptr;
-  void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as self attention has it
+  void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as in self-attention
   const bool has_dbias = c.bias == elementwise_bias;
   const int64_t longest = c.padded ? c.room_q : *std::max_element(c.lengths_q.begin(), c.lengths_q.end());
   expect(c, "longest sequence",
@@ -275,7 +275,7 @@ void run(const Case& c, bool through_lists) {
   expect(c, "padding is not written", left_alone);
 }
 
-/// What cannot be done is refused with this sentence in it.
+/// Expects that the call is refused with a message that contains this sentence.
 template <class Call>
 void refuses(const char* sentence, const Call& call) {
   std::string said = "nothing was refused";

@@ -1,4 +1,4 @@
-// The functions with lists of arguments, called with what is in the structs.
+// Calls the functions with argument lists, with the values of the structs.
 #pragma once
 
 #include "ck_fused_attn/ck_fused_attn.hpp"

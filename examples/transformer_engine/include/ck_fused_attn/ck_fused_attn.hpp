@@ -1,7 +1,7 @@
-// The library ck_fused_attn, to which the ROCm build of TransformerEngine hands its attention, made of
-// Regard: the same functions by the same symbols, so that it is linked in that library's place. Both of its
-// interfaces are here, the structs of newer versions and the long lists of arguments of older ones.
-// ../../README.md says what they take.
+// The library ck_fused_attn, which the ROCm build of TransformerEngine calls for attention, implemented with
+// Regard: the same functions with the same symbols, so that it can be linked in place of that library. Both
+// of its interfaces are here, the structs of newer versions and the long argument lists of older ones.
+// ../../README.md says what they support.
 #ifndef CK_FUSED_ATTN_CK_FUSED_ATTN_HPP
 #define CK_FUSED_ATTN_CK_FUSED_ATTN_HPP
 
@@ -11,7 +11,7 @@
 #if __has_include(<hip/hip_runtime.h>)
 #include <hip/hip_runtime.h>
 #else
-// Where HIP is not installed, these stand for its types. The symbols come out the same.
+// These replace HIP's types where HIP is not installed. The symbols are the same.
 enum hipError_t { hipSuccess = 0 };
 struct ihipStream_t;
 using hipStream_t = ihipStream_t*;
@@ -25,17 +25,17 @@ enum MaskType { no_mask = 0, mask_top_left = 1, mask_bottom_right = 2, window_ge
 enum BiasType { no_bias = 0, elementwise_bias = 1, alibi = 2 };
 
 // Sizes: batch, query heads, key/value heads, lengths, head dimensions. Strides are in elements. A stream
-// is a CUDA stream on a GPU of NVIDIA's, and null on a CPU.
+// is a CUDA stream on an NVIDIA GPU, and null on a CPU.
 //
-// Every function returns hipSuccess or throws std::runtime_error with the status and the sentence of what
-// was wrong, as "refused: ...".
+// Every function returns hipSuccess or throws std::runtime_error with the status and a sentence that gives
+// the reason, such as "refused: ...".
 
 // ---- structs -------------------------------------------------------------------------------------------
 
-// The fields are those of the version that has learned sinks and a workspace of the caller's. A struct of
-// another version lies in memory otherwise, which nothing here can see.
+// The fields are those of the version with learned sinks and a workspace from the caller. Structs of other
+// versions have another layout, which cannot be detected here.
 //
-// Where cu_seqlen_q_ptr is given, sequences are packed, and strides and sizes of batches have no meaning.
+// If cu_seqlen_q_ptr is given, sequences are packed, and strides and sizes of batches have no meaning.
 struct CKAttnCommonArgs {
   DType dtype = kNumTypes;
   std::uint64_t b = 0, h = 0, hg = 0, s_q = 0, s_kv = 0, d_qk = 0, d_v = 0;
@@ -53,7 +53,7 @@ struct CKAttnCommonArgs {
   const void* alibi_slope_ptr = nullptr;  // fp32 [h]
   BiasType attn_bias_type = no_bias;
 
-  const void* cu_seqlen_q_ptr = nullptr;  // int32 [b + 1], as the following ones
+  const void* cu_seqlen_q_ptr = nullptr;  // int32 [b + 1], like the following ones
   const void* cu_seqlen_kv_ptr = nullptr;
   const void* cu_seqlen_q_padded_ptr = nullptr;
   const void* cu_seqlen_kv_padded_ptr = nullptr;
@@ -67,7 +67,7 @@ struct CKAttnCommonArgs {
   void* philox_seed_ptr = nullptr;
   void* philox_offset_ptr = nullptr;
 
-  const void* sink_ptr = nullptr;  // fp32 [h]: another logit in the denominator of each head
+  const void* sink_ptr = nullptr;  // fp32 [h]: an extra logit in the softmax denominator of each head
   bool has_sink = false;
   std::int64_t sink_size = 0;  // 0
 
@@ -110,7 +110,7 @@ struct CkAttnBwdArgs : CKAttnCommonArgs {
   void* d_sink_ptr = nullptr;  // fp32 [h]
 
   void* lse_workspace_ptr = nullptr;
-  void* aiter_workspace_ptr = nullptr;  // used where it has the bytes that ck_attn_bwd_workspace_size says
+  void* aiter_workspace_ptr = nullptr;  // used if it has the bytes that ck_attn_bwd_workspace_size returns
   std::size_t aiter_workspace_bytes = 0;
 
   bool deterministic = false;
@@ -121,19 +121,19 @@ struct CkAttnBwdArgs : CKAttnCommonArgs {
 hipError_t ck_attn_fwd(const CKAttnFwdArgs& args, hipStream_t stream);
 hipError_t ck_attn_bwd(const CkAttnBwdArgs& args, hipStream_t stream);
 
-// Bytes for aiter_workspace_ptr, worked out without a look at any pointer's memory.
+// Bytes for aiter_workspace_ptr, computed without reading memory through any pointer.
 std::size_t ck_attn_bwd_workspace_size(const CkAttnBwdArgs& args);
 
 // Whether AITER's assembly kernels would run: never, as there are none here.
 bool ck_attn_fwd_uses_v3(const CKAttnFwdArgs& args);
 bool ck_attn_bwd_uses_v3(const CkAttnBwdArgs& args);
 
-// The longest of b packed sequences, from their cumulative lengths, or the padded ones where they are given.
-// It waits for the work in the stream.
+// The longest of b packed sequences, from their cumulative lengths or, if given, the padded ones. Waits for
+// the work in the stream.
 std::uint64_t get_runtime_max_seqlen(std::uint64_t b, const void* cu_seqlen_ptr,
                                      const void* cu_seqlen_padded_ptr, void* workspace, hipStream_t stream);
 
-// ---- lists of arguments --------------------------------------------------------------------------------
+// ---- argument lists ------------------------------------------------------------------------------------
 
 hipError_t ck_attn_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q,
                        std::uint64_t s_kv, std::uint64_t d_qk, std::uint64_t d_v, std::uint64_t bias_b,
@@ -197,8 +197,8 @@ hipError_t ck_attn_varlen_bwd(
     std::uint64_t stride_s_dv, void* lse_workspace, bool deterministic, bool uses_bwd_v3,
     bool is_v3_atomic_fp32, int how_v3_bf16_cvt, hipStream_t stream);
 
-// Where calls of this process compute from now on, as no argument of TransformerEngine's says it: "cuda",
-// as at first, or a CPU target such as "cpu-avx2"; null is the best one of this machine.
+// Selects where later calls of this process compute, as TransformerEngine has no argument for it: "cuda" (the
+// default), a CPU target such as "cpu-avx2", or null for the best CPU target of this machine.
 void use_target(const char* target);
 
 }  // namespace ck_fused_attn
