@@ -29,21 +29,21 @@ typedef float Vector __attribute__((vector_size(64)));
 typedef float Vector __attribute__((vector_size(32)));
 #endif
 constexpr int lanes = sizeof(Vector) / 4;
-constexpr int sums = 12;  // more than the latency of an instruction in cycles
+constexpr int sums = 12;  // enough to hide the latency of one instruction
 
 /// FLOPs of one call. Twelve sums by the same instruction, which the compiler cannot merge or drop.
 #define STEP(instruction, n) asm volatile(instruction " %2, %1, %0" : "+v"(sum[n]) : "v"(a), "v"(b));
-#define MULTIPLY(name, instruction, flops_of_lane)                                            \
-  double name() {                                                                             \
-    Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;                         \
-    constexpr int repeats = 2000;                                                             \
-    for (int i = 0; i < repeats; ++i) {                                                       \
-      STEP(instruction, 0)                                                                    \
-      STEP(instruction, 1) STEP(instruction, 2) STEP(instruction, 3) STEP(instruction, 4)     \
-          STEP(instruction, 5) STEP(instruction, 6) STEP(instruction, 7) STEP(instruction, 8) \
-              STEP(instruction, 9) STEP(instruction, 10) STEP(instruction, 11)                \
-    }                                                                                         \
-    return double{flops_of_lane} * lanes * sums * repeats;                                    \
+#define MULTIPLY(name, instruction, flops_of_lane)                               \
+  double name() {                                                                \
+    Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;            \
+    constexpr int repeats = 2000;                                                \
+    for (int i = 0; i < repeats; ++i) {                                          \
+      STEP(instruction, 0) STEP(instruction, 1) STEP(instruction, 2)             \
+      STEP(instruction, 3) STEP(instruction, 4) STEP(instruction, 5)             \
+      STEP(instruction, 6) STEP(instruction, 7) STEP(instruction, 8)             \
+      STEP(instruction, 9) STEP(instruction, 10) STEP(instruction, 11)           \
+    }                                                                            \
+    return double{flops_of_lane} * lanes * sums * repeats;                       \
   }
 MULTIPLY(multiply_vectors, "vfmadd231ps", 2)
 #if defined(__AVX512BF16__)
@@ -61,10 +61,7 @@ double multiply_tiles() {
   float numbers[256];
   std::fill(std::begin(numbers), std::end(numbers), 0.25f);
   const auto load = [&]<int t>() {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
-                 :
-                 : "r"(numbers), "r"(std::ptrdiff_t{64}), "i"(t)
-                 : "memory");
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(numbers), "r"(std::ptrdiff_t{64}), "i"(t) : "memory");
   };
   load.template operator()<4>();
   load.template operator()<5>();
