@@ -1,4 +1,4 @@
-"""The command as a user runs it: a process with arguments, an environment, an exit code and two streams."""
+"""Runs the command as a user does: a process with arguments, an environment, an exit code and two streams."""
 
 import json
 import os
@@ -16,7 +16,7 @@ BACKWARD = "bwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal"
 
 
 def environment(**settings):
-    """That of the tests with these settings alone."""
+    """The environment of the tests, with these settings and no others."""
     return {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")} | settings
 
 
@@ -27,7 +27,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def regard_words(cache, tmp_path):
-    """The same of whole words, which may be anything."""
+    """Like `regard`, but takes words that are passed as they are, whatever they contain."""
 
     def run(*words, **settings):
         done = subprocess.run(
@@ -47,7 +47,7 @@ def regard_words(cache, tmp_path):
 
 @pytest.fixture
 def regard(regard_words):
-    """regard("run", FORWARD, ...) runs the command in an empty folder and gives returncode, stdout, stderr."""
+    """regard("run", FORWARD, ...) runs the command in an empty folder and returns its code, out and err."""
 
     def run(*arguments, **settings):
         words = [
@@ -62,7 +62,7 @@ def regard(regard_words):
 
 @pytest.fixture
 def regard_json(regard):
-    """The parsed --json output of a call that must succeed."""
+    """Returns the parsed --json output of a call that must succeed."""
 
     def run(*arguments, **settings):
         done = regard(*arguments, "--json", **settings)
@@ -74,7 +74,7 @@ def regard_json(regard):
 
 @pytest.fixture
 def refused(regard):
-    """The one sentence of a call that must fail with `code`."""
+    """Returns the single sentence of a call that must fail with `code`."""
 
     def run(*arguments, code=2, **settings):
         done = regard(*arguments, **settings)

@@ -1,5 +1,5 @@
-"""A store as servers of HTTP are one: it keeps what is PUT by its path. Each way in which one can be bad is an answer
-that takes the place of the good one."""
+"""A remote store, as an HTTP server: it keeps what is PUT by its path. Each way in which a server can misbehave is an
+answer that replaces the good one."""
 
 import contextlib
 import http.server
@@ -8,7 +8,7 @@ import threading
 
 
 class Store:
-    """At `url`, with what it has in `kept` and each request in `asked`; `answer(handler)` takes the place of a GET."""
+    """Serves at `url`; has its files in `kept`, each request in `asked`; `answer(handler)` replaces that of a GET."""
 
     def __init__(self, answer=None, certificate=None):
         self.kept, self.asked, self.answer = {}, [], answer
@@ -49,7 +49,7 @@ class Store:
 
     @property
     def body(self):
-        """Of the only kernel."""
+        """The body of the only kernel."""
         (body,) = self.kept.values()
         return body
 
@@ -65,7 +65,7 @@ def send(handler, status, body, length=None, **headers):
         handler.send_header(name, value)
     handler.send_header("Content-Length", str(len(body) if length is None else length))
     handler.end_headers()
-    with contextlib.suppress(OSError):  # who asked may have had enough
+    with contextlib.suppress(OSError):  # the client may have closed the connection
         handler.wfile.write(body)
 
 
@@ -86,7 +86,7 @@ def slow(handler):
 
 
 def drop_by_drop(handler):
-    """Each byte in time, and the whole never."""
+    """Sends each byte in time, but never the whole body."""
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
@@ -104,7 +104,7 @@ def announced(handler):
 
 
 def endless(handler):
-    """It does not say how much will come."""
+    """Sends without end, and without a length."""
     handler.send_response(200)
     handler.end_headers()
     handler.close_connection = True
@@ -115,12 +115,12 @@ def endless(handler):
 
 
 def long_header(handler):
-    """Longer than libcurl takes."""
+    """Sends a header longer than libcurl accepts."""
     handler.send_response(200)
     handler.send_header("X", "x" * 200_000)
     handler.end_headers()
 
 
 def redirect(to, code=302):
-    """`to` may use {path} and {query}."""
+    """`to` may contain {path} and {query}."""
     return lambda handler: send(handler, code, b"", Location=to.format(path=handler.path))

@@ -1,4 +1,4 @@
-"""Bad input is one sentence on standard error and exit code 2; a valid problem that nothing solves is 3."""
+"""Bad input gives one sentence on standard error and exit code 2; a valid problem that nothing solves gives 3."""
 
 import os
 
@@ -88,7 +88,7 @@ def test_one_sentence(refused, line, sentence):
     assert sentence in refused(line)
 
 
-# Each option that takes a path or a name, with the words of its verb.
+# Each option that takes a path or a name, with the words of a command that has it.
 EMPTY = [
     *(
         ["run", "fwd", "fp32", "s=8", "d=64", option]

@@ -1,4 +1,4 @@
-"""What a manifest comes to, and the record of a program's problems, as a user of the command has them."""
+"""The meaning of a manifest, and the record of a program's problems, through the command."""
 
 import json
 import os
@@ -15,7 +15,7 @@ BUILT_IN = "fwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal"
 
 @pytest.fixture
 def manifest(tmp_path):
-    """manifest(tables) writes a manifest with them, of two targets, and gives its name."""
+    """manifest(tables) writes a manifest with these tables and two targets, and returns its name."""
 
     def write(tables, head=HEAD, name="te.toml"):
         (tmp_path / name).write_text(head + tables)
@@ -118,13 +118,13 @@ def test_what_is_said_of_a_record_names_no_manifest(refused, regard, tmp_path):
 
 def test_a_record_has_what_was_planned_and_is_built_from(regard, regard_json, manifest, tmp_path):
     record = {"REGARD_RECORD": "seen.txt", "REGARD_CPU_TARGET": "cpu-generic"}
-    for _ in range(2):  # the second process finds the line there
+    for _ in range(2):  # the second process finds the line in the file
         assert regard("run", BUILT_IN, "--repeat=2", **record).code == 0
     assert (tmp_path / "seen.txt").read_text() == f"cpu-generic | {BUILT_IN}\n"
     regard_json("explain", FORWARD, **record)  # nothing is run
     assert regard("run bwd fp32 b=2 hq=4 hk=2 s=32 d=64 --repeat=0 --no-check", **record).code == 0
     passes = [line.split()[2] for line in (tmp_path / "seen.txt").read_text().splitlines()]
-    assert passes == ["fwd", "bwd", "fwd"]  # of which the last gives what the backward problem reads
+    assert passes == ["fwd", "bwd", "fwd"]  # the last one computes the inputs of the backward problem
     name = manifest('[[variants]]\nrecord = "seen.txt"\n', '[build]\ntargets = ["cpu-generic"]\n')
     kernels = [row["kernel"] for row in regard_json("build --list", name)["kernels"]]
     names = {word for kernel in kernels for word in kernel.split() if word.startswith("cpu_")}
@@ -169,7 +169,7 @@ def test_a_bad_line_of_a_record_is_named(refused, manifest, tmp_path):
 def test_a_line_that_is_not_whole_is_told(regard, regard_json, manifest, tmp_path):
     (tmp_path / "seen.txt").write_text(f"cpu-generic | {BUILT_IN}\ncpu-avx2 | fwd bf")
     record = {"REGARD_RECORD": "seen.txt", "REGARD_CPU_TARGET": "cpu-avx2"}
-    assert regard("run", BUILT_IN, **record).code == 0  # the record is still one
+    assert regard("run", BUILT_IN, **record).code == 0  # the record is still valid
     name = manifest('[[variants]]\nrecord = "seen.txt"\n', '[build]\ntargets = ["cpu-avx2", "cpu-generic"]\n')
     (warning,) = regard_json("build --check", name)["warnings"]
     assert warning.startswith("seen.txt:2: the line 'cpu-avx2 | fwd bf' is left out, as it is not whole")

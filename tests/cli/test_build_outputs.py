@@ -1,4 +1,4 @@
-"""What a build puts into its folder, and what it leaves alone there."""
+"""What a build writes to its folder, and what it leaves alone there."""
 
 import json
 import os
@@ -26,7 +26,7 @@ problems = ["{problem}"]
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    """What a build of the manifest has compiled, for the other builds."""
+    """The kernels that a build of the manifest has compiled, for the other builds."""
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "te.toml").write_text(MANIFEST.format(name="te", output='["bundle"]', problem=PROBLEM))
     subprocess.run([COMMAND, "build", "te.toml", "--output=out"], cwd=folder, env=environment(), check=True)
@@ -35,7 +35,7 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture
 def manifest(tmp_path, kernels):
-    """manifest(...) writes te.toml, with its kernel compiled already in the folder `out`."""
+    """manifest(...) writes te.toml; its kernel is already compiled in the folder `out`."""
     (tmp_path / "out").mkdir()
     shutil.copytree(kernels, tmp_path / "out" / "kernels")
 
@@ -47,7 +47,7 @@ def manifest(tmp_path, kernels):
 
 
 def contents(folder):
-    """Of all files but the compiled kernels, the report and the manifest."""
+    """The contents of all files but the compiled kernels, the report and the manifest."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -135,7 +135,7 @@ def test_a_report_that_leads_out_of_the_folder_removes_nothing(manifest, regard_
 
 @pytest.mark.parametrize(
     ("resource_name", "most"),
-    # With the least of them nothing can be compiled; with more, some output cannot be written.
+    # With the lowest limits nothing can be compiled; with higher ones some output cannot be written.
     [("FSIZE", 4096), ("FSIZE", 1 << 16), ("NOFILE", 8), ("NOFILE", 10), ("NOFILE", 12), ("NOFILE", 14)],
 )
 def test_an_error_leaves_what_was_there(manifest, regard_json, tmp_path, resource_name, most):
@@ -166,9 +166,9 @@ def test_what_a_killed_build_has_left_is_replaced(manifest, regard_json, tmp_pat
 
 
 def interrupted(tmp_path, settings, begun, *options):
-    """What a build says that gets a signal, once begun() is true."""
+    """The output of a build that gets a signal once begun() is true."""
 
-    def as_from_a_shell():  # a test's runner may have it ignored
+    def as_from_a_shell():  # the test runner may ignore the signal
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     process = subprocess.Popen(

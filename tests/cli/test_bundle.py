@@ -1,4 +1,4 @@
-"""Files with many kernels, written here byte by byte as docs/bundles.md has them."""
+"""Bundles, written here byte by byte as docs/bundles.md describes them."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ def digest(text):
 
 
 def frame(data):
-    """zstd's frame for up to 65,791 bytes as they are: one segment, its length, one last block that is not packed."""
+    """A zstd frame of up to 65,791 uncompressed bytes: a single segment, its length, one last raw block."""
     length = struct.pack("<H", len(data) - 256) if len(data) >= 256 else bytes([len(data)])
     descriptor = 0x60 if len(data) >= 256 else 0x20
     block = (len(data) << 3 | 1).to_bytes(3, "little")
@@ -29,7 +29,7 @@ def frame(data):
 
 
 def bundle(*kernels, about=ABOUT):
-    """Of kernels (name, source, binary) in order."""
+    """A bundle of kernels, given as (name, source, binary) in order."""
     packed, records, names = b"", b"", b""
     for name, source, binary in kernels:
         manifest = json.dumps({"kernel": name}).encode()
@@ -166,7 +166,7 @@ def test_damage_is_told_of_each_kernel_and_file(regard, files):
     (files / "one.bundle").write_bytes(damaged)
     (files / "short.bundle").write_bytes(damaged[:300])
     shown = regard("bundle verify one.bundle two.bundle short.bundle none.bundle")
-    assert shown.code == 2 and shown.err == ""  # as one is not there
+    assert shown.code == 2 and shown.err == ""  # as one of them does not exist
     assert regard("bundle verify one.bundle two.bundle short.bundle").code == 1
     assert shown.out.splitlines() == [
         "one.bundle: its kernel 'kernel a' is damaged: the checksum is wrong",

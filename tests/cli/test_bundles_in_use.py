@@ -1,4 +1,4 @@
-"""Bundles that a manifest was built into, from the build to the call that takes a kernel from one."""
+"""Bundles built from a manifest, from the build to a call that takes its kernel from one."""
 
 import fcntl
 import json
@@ -28,7 +28,7 @@ problems = ["fwd fp32 b=1 h=2 s=40 d=59", "fwd fp32 b=1 h=2 s=40 d=40"]
 """
 DECLARED = "fwd fp32 b=1 h=1 s=24 d=59"
 UNDECLARED = "fwd fp32 b=1 h=1 s=24 d=60"
-# The kernels of one machine, with nothing to compile them and nothing kept.
+# The kernels of one target, without a compiler and without a cache.
 ALONE = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": "off", "REGARD_CACHE": "off"}
 
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def build(folder, regard_json):
-    """build(undeclared) builds the manifest once for all tests, and gives the bundle."""
+    """build(undeclared) builds the manifest once for all tests, and returns the bundle."""
 
     def make(undeclared="jit"):
         output = folder / undeclared
@@ -116,7 +116,7 @@ def test_a_kernel_that_was_not_declared(build, regard, refused, switch):
     [
         ("fwd fp32 h=1 s=24 d=60 mask=causal", 'd = 60, mask = "causal"'),
         ("fwd fp32 h=1 sq=1 sk=24 d=60 mask=causal_top_left lse", 'd = 60, mask = "causal_top_left", lse = true'),
-        ("fwd fp8 h=1 s=24 d=60", "d = 60"),  # for which there is the generic kernel alone
+        ("fwd fp8 h=1 s=24 d=60", "d = 60"),  # which only the generic kernel supports
     ],
 )
 def test_what_is_to_be_declared_is_what_was_asked_for(build, refused, problem, fields):
@@ -154,7 +154,7 @@ def test_a_kernel_that_was_not_declared_is_not_fetched(build, refused):
 def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):
     damaged = tmp_path / "damaged.bundle"
     bytes_of = bytearray(pathlib.Path(build()).read_bytes())
-    for place in range(64, 4096):  # the header stands before, the index behind
+    for place in range(64, 4096):  # the header comes before, the index after
         bytes_of[place] ^= 1
     damaged.write_bytes(bytes_of)
     settings = ALONE | {"REGARD_BUNDLE_PATH": f"{damaged}:{build()}"}
@@ -188,7 +188,7 @@ def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):
     compiler.write_text(f'#!/bin/sh\n{refuses}\nexec {real} "$@"\n')
     compiler.chmod(0o755)
     output = tmp_path / "out"
-    shutil.copytree(folder / "jit", output)  # of an earlier build
+    shutil.copytree(folder / "jit", output)  # from an earlier build
     shutil.rmtree(output / "kernels")
     done = regard("build", folder / "jit.toml", "--output", output, "--json", REGARD_CXX=str(compiler))
     report = json.loads(done.out)
@@ -216,7 +216,7 @@ def test_a_folder_that_cannot_be_used(folder, build, refused, tmp_path):
 
 
 def binary_of(folder):
-    """The only binary that a build has kept in its folder: behind a header and a manifest, before a checksum."""
+    """The only binary that a build has kept in its folder: after a header and a manifest, before a checksum."""
     (entry,) = (folder / "kernels").glob("*.regard")
     data = entry.read_bytes()
     manifest, payload = struct.unpack_from("<QQ", data, 48)
@@ -278,7 +278,7 @@ def test_a_rule_counts_for_the_targets_of_its_bundle(build, regard):
 
 
 def test_a_folder_that_cannot_be_read_is_no_secret(build, tmp_path):
-    # Root reads every folder, but without these capabilities.
+    # Root can read every folder unless it drops these capabilities.
     bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o300)

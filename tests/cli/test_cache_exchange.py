@@ -1,4 +1,4 @@
-"""The cache of one machine as a bundle, and into the cache of another."""
+"""The cache of one machine, exported as a bundle and imported into the cache of another."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ def test_what_one_cache_has_another_gets(folder, exported, regard, regard_json):
 
 
 def test_kernels_of_other_sources_are_left_out(folder, exported, regard_json, tmp_path):
-    """A library whose kernels were changed since."""
+    """A library whose kernels have changed since."""
     for name in ("kernels", "targets", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / "data" / name)
     source = tmp_path / "data" / "kernels" / "arguments.h"
@@ -105,7 +105,7 @@ def test_damage_is_told(folder, exported, regard, regard_json, tmp_path):
     assert [one["damaged"] for one in answer["left_out"]] == [True]
 
     damaged = bytearray(exported.read_bytes())
-    damaged[100] ^= 1  # of the only kernel
+    damaged[100] ^= 1  # a byte of the only kernel
     (tmp_path / "b.bundle").write_bytes(damaged)
     done = regard("cache import", tmp_path / "b.bundle", REGARD_CACHE_DIR=str(tmp_path / "other"))
     assert done.code == 1 and "is damaged: the checksum is wrong" in done.out and "0 kernels taken" in done.out
@@ -116,7 +116,7 @@ def test_a_cache_that_is_off_is_not_moved(exported, refused):
 
 
 def replace_payload(cache, payload):
-    """Of the kernel's entry, which stays whole: its checksum is right."""
+    """Replaces the payload of the kernel's entry, whose checksum is then right again."""
     path = max(cache.glob("*.regard"), key=lambda path: path.stat().st_size)
     data = path.read_bytes()
     manifest_bytes, payload_bytes = struct.unpack_from("<QQ", data, 48)

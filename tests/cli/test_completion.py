@@ -1,4 +1,4 @@
-"""What a shell completes at a terminal, where bash splits words at = and :."""
+"""Completion at a terminal, where bash splits words at = and :."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ END = b"<end>"
 
 
 class Terminal:
-    """An interactive bash that has read the script."""
+    """An interactive bash that has sourced the completion script."""
 
     def __init__(self, script):
         mine, theirs = pty.openpty()
@@ -29,7 +29,7 @@ class Terminal:
         self.line(f"source {script}")
 
     def line(self, text):
-        """What is printed until a mark that the line itself does not have."""
+        """Sends the line and returns the output up to a mark that the line itself does not contain."""
         os.write(self.file, text.encode() + b"\necho '<e''nd>'\n")
         shown = b""
         until = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""A folder of targets and profiles of one's own (REGARD_DATA_DIR), with whatever a person may write there."""
+"""A user's own folder of targets and profiles (REGARD_DATA_DIR), whatever its files contain."""
 
 import os
 import re

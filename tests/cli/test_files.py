@@ -1,4 +1,4 @@
-"""The user's own files in, results out."""
+"""Inputs from the user's files, and results written to files."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def save_npy(folder, **values):
 
 
 def save_safetensors(path, **values):
-    """values: name -> (safetensors dtype, shape, bytes)"""
+    """values: name -> (safetensors dtype, shape, bytes)."""
     header, data = {}, b""
     for name, (dtype, shape, content) in values.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
@@ -169,7 +169,7 @@ def test_bits_may_be_broadcast(regard, tmp_path):
     assert shown.code == 0, shown.err
 
 
-# ---- what is wrong with a file is one sentence ----
+# ---- an error in a file is one sentence ----
 
 
 def test_missing_file(refused):
@@ -270,7 +270,7 @@ def test_several_results_do_not_fit_one_npy(refused):
     assert "can hold one array and there are 2 results" in refused("run", PROBLEM, "--out=o.npy")
 
 
-# ---- a file of a model has other tensors too ----
+# ---- a model's file also has other tensors ----
 
 
 def test_tensors_that_the_problem_does_not_read_are_left_out_and_named(regard, regard_json, tmp_path):
@@ -279,7 +279,7 @@ def test_tensors_that_the_problem_does_not_read_are_left_out_and_named(regard, r
         tmp_path / "in.safetensors",
         **values,
         **{f"model.layers.{i}.weight": ("F32", [1], bytes(4)) for i in range(20)},
-        quantized=("I16", [2], bytes(4)),  # of a type that Regard does not read
+        quantized=("I16", [2], bytes(4)),  # a dtype that Regard does not read
         lse=("F32", [1], bytes(4)),
         sinc=("F32", [1], bytes(4)),
     )
@@ -316,7 +316,7 @@ def test_a_tensor_of_a_type_that_is_not_read(refused, tmp_path):
 
 
 def test_of_a_file_larger_than_the_memory_what_is_needed_is_read(regard, tmp_path):
-    """A terabyte, of which a file system keeps only what is not zero."""
+    """The file has a terabyte, but is sparse."""
     values, hole = arrays("q", "k", "v"), 1 << 40
     header, data = {"model.weights": {"dtype": "U8", "shape": [hole], "data_offsets": [0, hole]}}, b""
     for name, value in values.items():
@@ -349,11 +349,11 @@ def test_an_array_of_another_shape_is_refused_unread(refused, tmp_path):
     assert f"it holds float32 [{1 << 38}], but q of this problem is" in refused("run", PROBLEM, "--q=q.npy")
 
 
-# ---- a file appears whole or not at all ----
+# ---- a file appears complete or not at all ----
 
 
 def limited(command, folder, size, **streams):
-    """Run where no file may be larger."""
+    """Runs the command with a file size limit."""
     return subprocess.run(
         [COMMAND, *command.split()],
         cwd=folder,
@@ -367,7 +367,7 @@ def limited(command, folder, size, **streams):
 @pytest.mark.parametrize("out", ["o.npy", "o.safetensors", "made/of/folders"])
 def test_of_a_file_that_is_too_large_nothing_is_left(tmp_path, out):
     run = "run fwd fp32 h=2 s=16 d=64 --repeat=0 --out=" + out
-    for left in [[], ["o.npy"]]:  # and what was there stays
+    for left in [[], ["o.npy"]]:  # an existing file is kept
         for name in left:
             (tmp_path / name).write_bytes(b"before")
         done = limited(run, tmp_path, 1024, capture_output=True, text=True)

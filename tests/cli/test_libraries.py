@@ -1,4 +1,4 @@
-"""The libraries that a manifest is built into: a program that has one needs nothing else of Regard's."""
+"""Libraries built from a manifest: a program that links one needs nothing else of Regard."""
 
 import json
 import os
@@ -25,7 +25,7 @@ problems = ["fwd fp32 b=1 h=2 s=40 d={d}"]
 """
 OF_TE, OF_ACME = "fwd fp32 b=1 h=1 s=24 d=59", "fwd fp32 b=1 h=1 s=24 d=40"
 ALONE = environment(REGARD_CPU_TARGET="cpu-avx2", REGARD_JIT="off", REGARD_CACHE="off")
-# What the libraries are made of lies beside the command's library, but in a build with sanitizers.
+# The object file that libraries are linked from is next to the command's library, except in sanitizer builds.
 PARTS = pathlib.Path(COMMAND).with_name("regard_parts.o")
 
 pytestmark = pytest.mark.skipif(not PARTS.exists(), reason="a build with sanitizers has no parts to make libraries of")
@@ -39,13 +39,13 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A path without a space: pkg-config and the shell split flags at spaces."""
+    """A folder whose path has no space: pkg-config and the shell split flags at spaces."""
     return tmp_path_factory.mktemp("libraries")
 
 
 @pytest.fixture(scope="module")
 def build(folder, cache):
-    """build(name, undeclared, d) builds the manifest and gives the folder, which was moved after it was built."""
+    """build(name, undeclared, d) builds the manifest and returns the folder, which was moved after the build."""
 
     def make(name, undeclared, d, output):
         manifest = folder / f"{name}.toml"
@@ -94,7 +94,7 @@ def test_the_header_has_every_name_in_the_namespace(te):
     code = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     assert not re.search(r"\b(regard|REGARD)_", code)
     assert header.count("te_regard_plan_run(") == plain.count("regard_plan_run(")
-    assert "REGARD_THREADS or all cores" in header  # a setting, of all libraries alike
+    assert "REGARD_THREADS or all cores" in header  # a setting that all libraries share
     for command in (["cc", "-std=c11", "-xc"], ["c++", "-std=c++17", "-xc++"]):
         run(*command, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", te / "include/te_regard.h")
 
@@ -130,7 +130,7 @@ def test_a_program_of_cmake(te, tmp_path):
         assert second.startswith("refused: ") and 'has undeclared = "error"' in second and "d = 40" in second
         off = found_on_path | {"REGARD_BUILT_IN": "off", "REGARD_JIT": "on", "REGARD_CACHE": "off"}
         first, second = run(f"of_{kind}", OF_TE, OF_ACME, env=off).splitlines()
-        assert first == "ok compile"  # it is declared
+        assert first == "ok compile"  # this problem is declared
         assert second.startswith("refused: ") and 'has undeclared = "error"' in second
 
 
@@ -148,10 +148,10 @@ def test_three_libraries_in_one_program(te, acme, tmp_path):
     ).splitlines()
     assert (te_first, acme_second) == ("ok built-in", "ok built-in")
     assert te_second.startswith("refused: ") and acme_first.startswith("no_kernel: ")
-    assert (plain_first, plain_second) == ("ok built-in", "ok built-in")  # the portable kernel, which those lack
+    assert (plain_first, plain_second) == ("ok built-in", "ok built-in")  # the generic kernel, which those lack
     with_compiler = ALONE | {"REGARD_JIT": "on", "REGARD_CACHE": "on", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
     printed = run(tmp_path / "three", OF_TE, env=with_compiler).splitlines()
-    assert printed == ["ok built-in", "ok compile", "ok cache"]  # what one of them has compiled serves the others
+    assert printed == ["ok built-in", "ok compile", "ok cache"]  # a kernel compiled by one of them serves the others
 
 
 def test_the_portable_kernels_of_a_library_are_its_own(build, te, tmp_path):
@@ -187,7 +187,7 @@ for turn in range(2):
 
 
 def test_another_version_side_by_side(te, cache, tmp_path):
-    """A library of the same parts that say that they are newer."""
+    """A library of the same parts, which claim to be of a newer version."""
     newer, ours, theirs = tmp_path / "newer", b"0.1.0\0", b"9.8.7\0"
     newer.mkdir()
     shutil.copy(BUILD / "libregard.so.0", newer)
@@ -241,7 +241,7 @@ def test_what_is_missing_is_said_before_anything_is_built(folder, te, refused, t
     sentence = refused("build", folder / "te.toml", f"--output={tmp_path}/out", code=3, PATH=str(tools))
     assert "there is no objcopy on PATH; it comes with the package binutils" in sentence
     library = next(path for path in pathlib.Path(COMMAND).parent.glob("libregard.so.*.*"))
-    shutil.copy(library, tmp_path / "libregard.so.0")  # by itself, as a wheel has it
+    shutil.copy(library, tmp_path / "libregard.so.0")  # alone, as in a wheel
     sentence = refused("build", folder / "te.toml", f"--output={tmp_path}/out", code=3, LD_LIBRARY_PATH=str(tmp_path))
     assert "regard_parts.o, from which they are made, is not next to" in sentence and "wheel" in sentence
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""What others wrote (arguments, paths, files, settings) is shown on one line and does nothing to a terminal."""
+"""Untrusted text (arguments, paths, files, settings) is shown on one line and cannot affect a terminal."""
 
 import json
 import os
@@ -10,12 +10,12 @@ import pytest
 
 from conftest import FORWARD
 
-# A new line, a colour, the end of a string of a terminal, another direction, and a byte that is no UTF-8.
+# A newline, a colour, a terminal's string terminator, another text direction, and a byte that is not UTF-8.
 FOREIGN = b"x\n\x1b[31m\x07\xe2\x80\xae\xf6".decode(errors="surrogateescape")
 SHOWN = r"x\n\x1b[31m\x07\u202e\xf6"
 HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
 
-# The words of a command line; FOREIGN stands for %, and without its line break, where problem text is split, for &.
+# The words of a command line. FOREIGN replaces %; without its newline, at which problem text is split, it replaces &.
 WORDS = {
     "a verb": ["%"],
     "an option": ["run", "--%"],
@@ -73,7 +73,7 @@ def test_words_of_the_command_line(regard_words, name):
 
 def test_a_long_word_is_shortened(regard_words):
     for name, words in WORDS.items():
-        if "file" in name or name in ("lengths", "a folder", "problems"):  # a path is shown whole
+        if "file" in name or name in ("lengths", "a folder", "problems"):  # a path is shown in full
             continue
         printed = sentence(
             regard_words(*(word.replace("%", "x" * 100000).replace("&", "x" * 100000) for word in words))
@@ -137,9 +137,9 @@ def test_paths_in_what_is_printed(regard_words, tmp_path):
     assert (tmp_path / f"{FOREIGN}.npy").exists()
     for verb in (["info"], ["cache", "stat"]):
         shown = regard_words(*verb, **folder)
-        in_json = SHOWN.replace(r"\xf6", "\ufffd")  # which the command reads
+        in_json = SHOWN.replace(r"\xf6", "\ufffd")  # the form in which the command reads it
         assert in_json in shown.out and not HARMFUL.search(shown.out)
-        printed = json.loads(regard_words(*verb, "--json", **folder).out)  # as it is, but for the byte that is no UTF-8
+        printed = json.loads(regard_words(*verb, "--json", **folder).out)  # unchanged, but for invalid UTF-8
         assert json.dumps("x\n\x1b[31m\x07\u202e\ufffd")[1:-1] in json.dumps(printed)
 
 
@@ -165,7 +165,7 @@ def test_names_and_types_in_files(regard_words, tmp_path):
 
 
 def test_entries_of_the_cache_that_others_wrote(regard_words, tmp_path):
-    """A manifest is JSON of anybody who may write to the folder."""
+    """A manifest is JSON from anyone who can write to the folder."""
     import hashlib
 
     manifest = json.dumps({"kernel": "x\n\x1b[31m\u202e"}).encode()

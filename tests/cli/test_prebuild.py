@@ -1,4 +1,4 @@
-"""Kernels of profiles into the cache, and what is said of them; NVRTC as a process without Python finds it."""
+"""Compiles the kernels of profiles into the cache and reports on them; NVRTC is found without Python."""
 
 import json
 import pathlib
@@ -47,7 +47,7 @@ def test_threads_that_cannot_be_had_are_done_without(tmp_path):
 
 
 def spoilt(tmp_path, *changes):
-    """The sources with changes: file, old text, new text."""
+    """A copy of the sources with changes: file, old text, new text."""
     data = tmp_path / "data"
     for name in ("kernels", "targets", "profiles"):
         for source in (ROOT / name).rglob("*"):
@@ -63,7 +63,7 @@ def spoilt(tmp_path, *changes):
 
 
 def one_problem(words):
-    """A change to the sources: of the profile default, to what one problem needs."""
+    """A change to the sources that reduces the profile `default` to the kernels of one problem."""
     profile = pathlib.Path("profiles/default.toml")
     return profile, (ROOT / profile).read_text(), f'doc = "one"\n[[variants]]\n{words}\n'
 
@@ -152,7 +152,7 @@ def test_a_kernel_that_takes_too_much_is_named(regard, tmp_path, target, changes
     settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
     shown = regard("prebuild --profile=default --sample=2 --strict --target", target, **settings)
     assert shown.code == code and re.search(words, shown.out), shown.out + shown.err
-    if code == 3:  # what can never run is not kept
+    if code == 3:  # a kernel that can never run is not kept
         kept = {entry["manifest"].get("kernel") for entry in json.loads(regard("cache list --json", **settings).out)}
         (refused,) = re.findall(r"kernel '(.*?)' can never run", shown.out)
         assert " sm90_forward " in refused and refused not in kept
@@ -185,7 +185,7 @@ def test_nvcc_compiles_where_there_is_no_nvrtc(regard, tmp_path):
     assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
     (entry,) = json.loads(regard("cache list --json", **settings).out)
     assert entry["manifest"]["compiler"].startswith("nvcc release ")
-    # A setting stands alone.
+    # A setting is a word of its own.
     assert (
         regard(ONE, **settings | {"REGARD_NVRTC": str(tmp_path), "REGARD_CACHE_DIR": str(tmp_path / "none")}).code == 3
     )

@@ -1,4 +1,5 @@
-"""What g++ leaves out to be quick costs no registers: sums of products stay in them as at -O2 (REGARD_OPTIMIZE)."""
+"""The passes that g++ skips for fast compiles cost no registers: sums of products stay in them as at -O2
+(REGARD_OPTIMIZE)."""
 
 import re
 import shutil
@@ -6,7 +7,7 @@ import subprocess
 
 import pytest
 
-# Keeps each kernel with the options it is compiled by.
+# Keeps each kernel with its compile options.
 COMPILER = """#!/bin/sh
 case " $* " in *" -v "*) exec g++ "$@" ;; esac
 for last; do true; done
@@ -17,7 +18,7 @@ exec g++ "$@"
 
 
 def vector_instructions(options, source):
-    """How many have a place on the stack, and how many are multiply-adds or products of pairs."""
+    """The number of those with a stack operand, and of those that are multiply-adds or products of pairs."""
     command = ["g++", *options[: options.index("-shared")], "-S", "-x", "c++", "-o", "-", str(source)]
     assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     vectors = [line for line in assembly.splitlines() if re.search(r"%[xyz]mm\d", line)]
@@ -30,7 +31,7 @@ def vector_instructions(options, source):
 def test_sums_stay_in_registers(regard, regard_json, tmp_path, target):
     targets = {known["name"]: known for known in regard_json("info")["targets"]}
     if not targets[target]["runs_here"]:
-        pytest.skip(targets[target]["why_not"])  # what is compiled is loaded too
+        pytest.skip(targets[target]["why_not"])  # compiled kernels are also loaded
     kept = tmp_path / "kept"
     kept.mkdir()
     compiler = tmp_path / "compiler"

@@ -1,4 +1,4 @@
-"""A remote store, from the compile that fills it to the process that takes a kernel from it."""
+"""A remote store, from the compile that fills it to a process that takes a kernel from it."""
 
 import contextlib
 import getpass
@@ -16,7 +16,7 @@ import remote_server
 from conftest import COMMAND, environment
 
 PROBLEM = "fwd fp32 b=1 h=1 s=24 d=59"  # not compiled into the library
-# What every process here has: nothing between it and the server.
+# Settings of every process here; no proxy between it and the server.
 ALWAYS = {"REGARD_CPU_TARGET": "cpu-avx2", "no_proxy": "*", "REGARD_REMOTE_SECONDS": "20"}
 READ_ONLY = ALWAYS | {"REGARD_JIT": "off"}
 
@@ -36,7 +36,7 @@ def store():
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
-    """The files of two private keys, and their public ones."""
+    """The files of two private keys, and the public keys."""
     folder = tmp_path_factory.mktemp("keys")
     made = {}
     for name in ("own", "other"):
@@ -47,7 +47,7 @@ def keys(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory, keys):
-    """A store that a process has put its kernel into, signed; and that kernel's name on the server."""
+    """A store with the signed kernel of a process, and the name of that kernel on the server."""
     made = remote_server.Store()
     done = subprocess.run(
         [COMMAND, "run", PROBLEM, "--json"],
@@ -73,7 +73,7 @@ def filled(tmp_path_factory, keys):
 
 @pytest.fixture
 def run(regard, tmp_path):
-    """run(url) in a cache of its own: the stage, and all that was printed."""
+    """run(url) runs the problem with a separate cache and returns the stage and all output."""
 
     def call(url, cache="cache", words=("run", PROBLEM, "--json"), **settings):
         settings = READ_ONLY | {"REGARD_CACHE_DIR": str(tmp_path / cache), "REGARD_REMOTE": url} | settings
@@ -102,7 +102,7 @@ def test_what_is_sent_is_an_entry_of_the_cache_by_its_key(filled, run, tmp_path)
     assert list(filled.kept) == [f"/cas/{entry.stem}"]
     sent, kept = filled.body[:-104], entry.read_bytes()
     assert filled.body[-104:-96] == b"REGSIGN\n"
-    # In the cache it says who has signed it, and on the way nothing of where it comes from.
+    # The cached entry records its signer; the transferred one has no record of its origin.
     assert (sent[12:16], kept[12:16], kept[64:96]) == (bytes(4), b"\2\0\0\0", filled.body[-96:-64])
     assert (sent[:12] + sent[16:-32], len(sent)) == (kept[:12] + kept[16:64] + kept[96:-32], len(kept) - 32)
 
@@ -164,7 +164,7 @@ def test_a_bad_server_costs_a_warning(how, filled, store, run, tmp_path):
     stage, report, err = run(server.url, REGARD_REMOTE_SECONDS=seconds)
     assert time.monotonic() - start < 15
     assert err.startswith(f"regard: the remote store {server.url} is not used any more: ") and said in err
-    assert err.count("not used any more") == 1 and server.asked in (["GET"], ["GET"] * 4)  # the latter in circles
+    assert err.count("not used any more") == 1 and server.asked in (["GET"], ["GET"] * 4)  # four for a redirect loop
     assert stage["tier"] == "built-in" and "cpu_generic_forward" in stage["kernel"]
     assert "not available from the remote store" in report["plan"]["fallback_reason"]
     assert not [path for path in (tmp_path / "cache").glob("*.regard") if path.stat().st_size > 4096]
@@ -201,7 +201,7 @@ def test_nothing_listens(run):
 
 def test_without_libcurl(store, run, tmp_path):
     for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
-        (tmp_path / name).touch()  # what the loader finds first
+        (tmp_path / name).touch()  # the loader finds it first
     server = store()
     stage, _, err = run(server.url, LD_LIBRARY_PATH=str(tmp_path))
     assert stage["tier"] == "built-in" and "it takes libcurl, which cannot be opened" in err and server.asked == []
@@ -227,7 +227,7 @@ def test_redirects_within_the_host_are_followed(filled, store, run):
 
 @pytest.mark.parametrize(("first", "second"), [("h.test", "h.TEST:80"), ("H.test:80", "h.test")])
 def test_a_host_in_capital_letters_or_with_its_port_is_the_same(filled, store, run, first, second):
-    proxy = store()  # of which whole URLs are asked
+    proxy = store()  # its requests have whole URLs
 
     def answer(handler):
         name = handler.path.rpartition("/")[2]
@@ -252,7 +252,7 @@ def test_only_what_a_trusted_key_has_signed(filled, store, run, keys, tmp_path):
     assert "it is not signed" in err
     stage, _, err = run(unsigned.url, "nobody is trusted")
     assert (stage["tier"], err) == ("remote", "")
-    # Of another key's signature with the name of a trusted one.
+    # A signature by another key under the name of a trusted one.
     forged = store(remote_server.body(flipped(filled.body, len(filled.body) - 1)))
     _, _, err = run(forged.url, "forged", REGARD_TRUSTED_KEYS=own)
     assert "its signature is wrong" in err
@@ -355,7 +355,7 @@ def test_names_and_passwords_of_netrc(filled, store, run, tmp_path):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """For localhost, signed by itself."""
+    """A self-signed certificate for localhost."""
     file = tmp_path_factory.mktemp("certificate") / "pem"
     words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     alternative = ["-addext", "subjectAltName=DNS:localhost", "-keyout", file, "-out", file.with_suffix(".crt")]
@@ -406,7 +406,7 @@ http {{
 
 
 def test_nginx(run, tmp_path):
-    """A server that many have, with its module for WebDAV."""
+    """A widely used server, with its WebDAV module."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     assert program, "no nginx here: ./dev setup installs it"
     with socket.socket() as free:

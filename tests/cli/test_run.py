@@ -1,4 +1,4 @@
-"""regard run: what it computes, checks and says."""
+"""regard run: its results, checks and messages."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_backward_reads_o_and_lse_of_a_forward_run(regard_json):
     ],
 )
 def test_makes_inputs_for_every_feature(regard_json, problem):
-    # The generic kernels are always there; what is tested is that the command gives them what they need.
+    # The generic kernels are always available; this tests that the command passes them all that they need.
     report = regard_json("run", problem, "--family=generic", "--repeat=0")
     assert report["check"]["ok"], report["check"]
 
@@ -60,7 +60,7 @@ def test_makes_inputs_for_every_feature(regard_json, problem):
     ],
 )
 def test_nothing_to_compute_takes_no_time(regard, verb, problem):
-    # The command ends within seconds, where its check walked over heads and sequences without rows for hours.
+    # The command ends within seconds; its check once iterated over heads and sequences without rows for hours.
     done = regard(verb, problem, "--family=generic" if verb != "explain" else "")
     assert done.code == 0, done.err
 

@@ -1,4 +1,4 @@
-"""What ends the command while a kernel is compiled ends it at once, with its compiler, and leaves nothing behind."""
+"""A signal during a compile ends the command and its compiler at once, and leaves nothing behind."""
 
 import resource
 import signal
@@ -40,7 +40,7 @@ def test_a_signal_ends_a_compile(tmp_path, command, number):
     compiler.chmod(0o755)
     settings = {"REGARD_CXX": str(compiler), "REGARD_BUILT_IN": "off", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
 
-    def as_from_a_shell():  # a test's runner may have them ignored
+    def as_from_a_shell():  # the test runner may ignore these signals
         signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

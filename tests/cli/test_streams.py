@@ -1,4 +1,4 @@
-"""Standard streams that the caller has closed."""
+"""Standard streams that the caller has closed, so that their numbers are free for other files."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from conftest import COMMAND
 
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)], ids=str)
 def test_what_is_printed_then_is_in_no_file(tmp_path, cache, closed):
-    """A file that is opened then would get the stream's number."""
+    """A file that is opened next would get the stream's number."""
 
     def close_them():
         for stream in closed:

@@ -1,5 +1,5 @@
-"""Whose kernels are executed: with trusted keys, without them, in the cache, in other users' folders, and with more
-rights than the user has."""
+"""Whose kernels are executed: with and without trusted keys, in the cache, in other users' folders, and with more
+privileges than the user has."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
-    """Files of private keys, and the public ones."""
+    """The files of private keys, and the public keys."""
     folder, made = tmp_path_factory.mktemp("keys"), {}
     for name in ("own", "other"):
         done = subprocess.run([COMMAND, "bundle", "keygen", folder / name], capture_output=True, text=True, check=True)
@@ -52,7 +52,7 @@ def store(tmp_path_factory, keys):
 
 @pytest.fixture
 def stage(regard, tmp_path):
-    """stage(...) of a call with a cache of the test's own: where the kernel came from, and why not from elsewhere."""
+    """stage(...) makes a call with the test's own cache: where the kernel came from, and why not from elsewhere."""
 
     def run(**settings):
         done = regard("run", PROBLEM, "--json", **{"REGARD_CACHE_DIR": str(tmp_path / "cache")} | settings)
@@ -73,7 +73,7 @@ def test_what_was_fetched_without_keys_is_not_trusted_later(store, keys, stage, 
     untrusted = [row for row in regard_json("cache list", **there) if row.get("trusted") is False]
     assert ["kernel" in row["manifest"] for row in untrusted] == [True]
     assert regard_json("list --tier=cache", **CPU, **there) == []
-    # What the store has signed takes its place.
+    # The signed kernel of the store replaces it.
     assert stage(**NO_COMPILER, REGARD_REMOTE=store["signed"].url, REGARD_TRUSTED_KEYS=own)[0] == "remote"
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=own)[0] == "cache"
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=f"{other},{own}")[0] == "cache"
@@ -107,12 +107,12 @@ def test_an_import_says_who_signed_it(store, keys, stage, regard, regard_json, t
     assert regard("bundle sign", signed, f"--key={keys['own'][0]}").code == 0
     assert regard_json("cache import", signed, **there)["kernels"] == 1
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=own)[0] == "cache"
-    assert regard_json("cache import", store["bundle"], **there)["kernels"] == 1  # unsigned, and no better
+    assert regard_json("cache import", store["bundle"], **there)["kernels"] == 1  # unsigned, and not trusted
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=own)[0] == "cache"
 
 
 def test_an_old_entry_is_not_known(stage, keys, tmp_path):
-    """One whose header does not say where it comes from."""
+    """An entry whose header does not say where it comes from."""
     assert stage(**CPU)[0] == "compile"
     for path in (tmp_path / "cache").glob("*.regard"):
         data = bytearray(path.read_bytes())
@@ -135,9 +135,9 @@ def test_keys_that_are_none_do_not_switch_the_policy_off(value, refused, store):
         assert "REGARD_TRUSTED_KEYS" in refused(*words, REGARD_TRUSTED_KEYS=value), words
 
 
-# What a setting names that may be made, or is looked for only where it is needed.
+# Settings whose path may be created, or is looked up only when it is needed.
 NOT_LOOKED_AT = {"REGARD_CACHE_DIR", "REGARD_CXX", "REGARD_NVRTC", "REGARD_SIGNING_KEY", "REGARD_SYMBOL_DIR"}
-# What cannot be used is a warning, and no policy.
+# Settings whose unusable values give a warning; they are no policies.
 WARNED_OF = {"REGARD_BUNDLE_PATH": "is not used", "REGARD_RECORD": "problems are not recorded"}
 
 
@@ -145,7 +145,7 @@ WARNED_OF = {"REGARD_BUNDLE_PATH": "is not used", "REGARD_RECORD": "problems are
 def test_a_setting_that_means_nothing_is_told(value, regard, regard_json):
     for name in {row["name"] for row in regard_json("info")["settings"]} - NOT_LOOKED_AT:
         if (name, value) == ("REGARD_RECORD", ","):
-            continue  # a name for a file as any other
+            continue  # a file name like any other
         done = regard("run fwd fp32 b=1 h=1 s=8 d=64 --repeat=0 --no-check", **CPU | {name: value})
         if name in WARNED_OF and value != " ":
             assert done.code == 0 and WARNED_OF[name] in done.err, (name, done)
@@ -155,7 +155,7 @@ def test_a_setting_that_means_nothing_is_told(value, regard, regard_json):
 
 @pytest.fixture
 def open_bundle(store, tmp_path):
-    """A bundle of another user, in a folder of that user."""
+    """A bundle of another user, in that user's folder."""
     folder = tmp_path / "his"
     folder.mkdir()
     bundle = folder / "kernels.bundle"
@@ -215,7 +215,7 @@ def test_a_program_with_more_rights_than_its_user_leaves_the_environment_alone()
         "HOME": f"{folder}/home",
         "TMPDIR": f"{folder}/tmp",
         "PATH": f"{folder}:{os.environ['PATH']}",
-        # Linux lets no process trace a setuid program, which the address sanitizer's search for leaks would do.
+        # Linux lets no process trace a setuid program, as the address sanitizer's leak detection would.
         "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + " detect_leaks=0",
     }
     for name in ("cache", "xdg", "runtime", "home", "tmp"):
@@ -243,7 +243,7 @@ def test_a_program_with_more_rights_than_its_user_leaves_the_environment_alone()
         printed = "this program has rights that its user lacks (setuid, setgid or capabilities), so the settings in"
         assert done.stderr.startswith(f"regard: {printed} its environment are ignored\n")
         assert written() == ["c++", "regard"]
-        done = run(12345)  # without additional rights it reads the environment
+        done = run(12345)  # without additional privileges it reads the environment
         assert done.returncode == 0 and {"record", "was-run"} <= set(written()), done
     finally:
         shutil.rmtree("/tmp/regard-12345", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Every other verb, its JSON, and what the shell sees of the command."""
+"""All other verbs, their JSON, and the command as the shell sees it."""
 
 import hashlib
 import json
@@ -110,7 +110,7 @@ def test_list_leaves_out_the_tiers_that_are_switched_off(regard, regard_json, tm
 
 
 def test_cache_list_takes_any_time(regard):
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # other file systems have smaller times
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # other file systems have a smaller range of times
         settings = {"REGARD_CACHE_DIR": folder}
         assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0 --no-check", **settings).code == 0
         entries = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
@@ -131,7 +131,7 @@ def test_cache_life(regard, regard_json, tmp_path):
     settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
     assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", **settings).code == 0
     entries = regard_json("cache list", **settings)
-    (kernel,) = [entry for entry in entries if "kernel" in entry["manifest"]]  # what compilers said is kept too
+    (kernel,) = [entry for entry in entries if "kernel" in entry["manifest"]]  # answers of compilers are entries too
     assert kernel["bytes"] > 0 and "d=16" in kernel["manifest"]["kernel"]
     assert regard_json("cache stat", **settings)["entries"] == len(entries)
     assert [entry for entry in regard_json("cache verify", **settings) if "problem" in entry] == []

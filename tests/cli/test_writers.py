@@ -1,5 +1,5 @@
-"""Every path that the command writes: a file takes the place of a file, and of nothing else. What is a device, a pipe,
-a socket, a folder, or a link to one stays what it was."""
+"""Every path that the command writes to: a file replaces a file, and nothing else. A device, a pipe, a socket, a
+folder, or a link to one of these stays what it was."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def there(tmp_path_factory):
     return folder
 
 
-# Of each writer the words before the path, and what it needs of `there`.
+# The command of each writer, for a path and the files of `there`.
 WRITERS = {
     "a result": lambda path, there: [*RUN, f"--out={path}"],
     "a bundle of bundles": lambda path, there: ["bundle", "merge", "-o", path, there / "a.bundle"],
@@ -45,7 +45,7 @@ NAMES = {"a result": ["o.npy", "o.safetensors"]}
 
 
 def make(kind, path):
-    """Something that is no file."""
+    """Creates something that is not a regular file."""
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
@@ -56,7 +56,7 @@ def make(kind, path):
         path.mkdir()
     elif os.geteuid() == 0:
         try:
-            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))  # like /dev/null
         except OSError:
             pytest.skip("makes no devices")
     else:
@@ -111,7 +111,7 @@ def test_a_key_is_written_through_no_link(there, regard_words, tmp_path):
 
 
 def test_standard_output_is_no_file(there, tmp_path):
-    """Neither as a pipe nor where it goes into a file, which has what the command tells."""
+    """Neither a pipe nor a file that it is redirected to, which gets the command's messages."""
     settings = environment(REGARD_CACHE_DIR=str(there / "cache"))
     device = pathlib.Path("/dev/stdout").lstat()
     for writer, words in WRITERS.items():

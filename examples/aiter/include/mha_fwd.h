@@ -30,10 +30,9 @@ struct mha_fwd_args {
   const void *q_descale_ptr, *k_descale_ptr, *v_descale_ptr;  // fp32 [1]
   void *rand_val_ptr, *lse_ptr, *o_ptr;
 
-  const void *seqstart_q_ptr = nullptr, *seqstart_k_ptr = nullptr;  // int32 [batch + 1]: start offsets
-  const void *seqlen_q_ptr = nullptr, *seqlen_k_ptr = nullptr;      // int32 [batch]: logical lengths
-  const void *cu_seqlen_q_ptr = nullptr,
-             *cu_seqlen_k_ptr = nullptr;  // int32 [batch + 1]: their cumulative sums
+  const void *seqstart_q_ptr = nullptr, *seqstart_k_ptr = nullptr;    // int32 [batch + 1]: start offsets
+  const void *seqlen_q_ptr = nullptr, *seqlen_k_ptr = nullptr;        // int32 [batch]: logical lengths
+  const void *cu_seqlen_q_ptr = nullptr, *cu_seqlen_k_ptr = nullptr;  // int32 [batch + 1]: sums of those
   const void *block_scale_seqstart_q_ptr, *block_scale_seqstart_k_ptr;
   const void* sink_ptr;  // fp32 [nhead_q]
 
@@ -41,8 +40,7 @@ struct mha_fwd_args {
   float scale_s, logits_soft_cap;
 
   ck_tile::index_t stride_q, stride_k, stride_v;
-  ck_tile::index_t
-      stride_bias;  // for ALiBi: 0 for slopes [nhead_q], else the batch stride of [batch, nhead_q]
+  ck_tile::index_t stride_bias;  // for ALiBi: 0 for slopes [nhead_q], else batch stride of [batch, nhead_q]
   ck_tile::index_t stride_randval, stride_o;
   ck_tile::index_t nhead_stride_q, nhead_stride_k, nhead_stride_v, nhead_stride_bias, nhead_stride_randval,
       nhead_stride_lse, nhead_stride_o, nhead_stride_q_descale, nhead_stride_k_descale,

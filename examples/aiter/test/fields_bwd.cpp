@@ -36,8 +36,7 @@ const std::vector<Field<Args>> fields {
       CHANGES(lse_ptr, grouped, a.lse_ptr = static_cast<char*>(s.lse.data()) + 4),
       CHANGES(do_ptr, grouped, a.do_ptr = s.spare.memory.data()),
       STAYS(d_ptr, grouped, a.d_ptr = s.spare.memory.data()),  // memory for sums; the library has its own
-      STAYS(rand_val_ptr, grouped,
-            a.rand_val_ptr = s.spare.memory.data()),  // unused without is_store_randval
+      STAYS(rand_val_ptr, grouped, a.rand_val_ptr = s.spare.memory.data()),  // see is_store_randval
       CHANGES(dq_ptr, grouped, a.dq_ptr = s.spare.memory.data()),
       CHANGES(dk_ptr, grouped, a.dk_ptr = s.spare.memory.data()),
       CHANGES(dv_ptr, grouped, a.dv_ptr = s.spare.memory.data()),

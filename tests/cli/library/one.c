@@ -1,4 +1,4 @@
-/* one.c PROBLEM...: calls the library of the namespace te. */
+/* one PROBLEM...: calls the library with the namespace te. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* three.c PROBLEM...: calls two namespaces and the plain library in one program, each through its own header.
+/* three PROBLEM...: calls two namespaces and the plain library in one program, each through its own header.
  */
 #include <acme_regard.h>
 #include <regard/regard.h>
