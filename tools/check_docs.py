@@ -1,4 +1,4 @@
-"""Checks the Markdown pages: no link of theirs leads nowhere, and no line is longer than 120 columns.
+"""Checks the Markdown pages: no link is broken, and no line is longer than 120 columns.
 
 check_docs.py [PAGE.md ...]; by default all pages. Tables, lines with a URL and generated parts may be longer.
 """
@@ -18,7 +18,7 @@ def pages():
 
 
 def numbered_prose(text):
-    """Lines with their numbers that are no code."""
+    """The lines that are not code, with their numbers."""
     code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -28,7 +28,7 @@ def numbered_prose(text):
 
 
 def anchor(heading):
-    """What GitHub makes of a heading."""
+    """The anchor that GitHub makes of a heading."""
     words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
 
@@ -40,7 +40,7 @@ def anchors(page):
 def broken_links(page):
     for number, line in numbered_prose(page.read_text()):
         for link in LINK.findall(re.sub(r"`[^`]*`", "", line)):
-            if re.match(r"\w+:", link):  # of the web
+            if re.match(r"\w+:", link):  # a URL
                 continue
             name, _, place = link.partition("#")
             target = page.parent / name if name else page

@@ -1,6 +1,6 @@
-"""check_wheel.py WHEEL: says what a wheel for others has inside, and fails if it is not fit for them.
+"""check_wheel.py WHEEL: lists the contents of a wheel for other machines, and fails if it is unsuitable for them.
 
-It is small, tagged manylinux, without symbols for debuggers, and exports the C ABI and the extension's entry alone.
+It must be small, tagged manylinux, without debug symbols, and export only the C ABI and the extension's entry point.
 """
 
 import subprocess
@@ -17,13 +17,13 @@ def lines(*command):
 
 
 def exported(library):
-    """Names without their versions; that of a version itself is not one (A)."""
+    """Exported names without their versions; names of versions themselves (A) are left out."""
     symbols = (line.split() for line in lines("nm", "-D", "--defined-only", library))
     return {words[-1].split("@")[0] for words in symbols if words[-2] != "A"}
 
 
 def complaints_about(wheel, folder):
-    """One sentence for each thing that is wrong."""
+    """One sentence for each problem."""
     if wheel.stat().st_size > LARGEST:
         yield f"it has {wheel.stat().st_size} bytes, and may have {LARGEST}"
     if "-manylinux_2_" not in wheel.name:

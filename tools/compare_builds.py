@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two builds side by side: whether they plan the same and compile the same machine code. For changes that must not
-change either: names, folders, comments, types of the host's code.
+"""Compares two builds: whether they make the same plans and compile the same machine code. For changes that must not
+affect either: names, folders, comments, types of host code.
 
     tools/compare_builds.py OLD NEW [--problems N] [--seed S] [--kernels N] [--targets T,..]
 
 OLD and NEW are build folders (with `regard` and `libregard.so`). Plans: random problems on each target, as JSON;
-problems that are refused count as equal where both builds refuse them, as sentences may change. Machine code: an even
-sample of the kernels of the profiles, compiled by each build with NVRTC (REGARD_NVRTC) or the host's compiler; the code
-sections, and for GPUs the registers, must be equal to the byte. No GPU is needed. Exit status 1 where something
+refused problems count as equal if both builds refuse them, as the sentences may change. Machine code: an evenly spaced
+sample of the kernels of the profiles, compiled by each build with NVRTC (REGARD_NVRTC) or the host compiler; the code
+sections, and for GPUs the number of registers, must be identical. No GPU is needed. The exit status is 1 if anything
 differs.
 """
 
@@ -82,7 +82,7 @@ class PlanOptions(ctypes.Structure):
 
 
 def print_plans(build: Path, problems: int, seed: int, targets: list[str]) -> None:
-    """A line for each problem and target: the plan, or that there is none."""
+    """Prints a line per problem and target: the plan, or that there is none."""
     library = ctypes.CDLL(str(build / "libregard.so"))
     library.regard_status_message.restype = ctypes.c_char_p
     choose = random.Random(seed)
@@ -112,7 +112,7 @@ def plans_of(build: Path, arguments: argparse.Namespace) -> list[str]:
 
 
 def kernels_of_profiles(build: Path, target: str) -> list[str]:
-    """Those of the profiles that are compiled when they are first asked for."""
+    """The kernels of the profiles that are compiled on first use."""
     found: set[str] = set()
     for profile in ("flash", "pytorch", "transformer_engine"):
         command = [build / "regard", "list", f"--target={target}", f"--profile={profile}", "--json"]
@@ -122,12 +122,12 @@ def kernels_of_profiles(build: Path, target: str) -> list[str]:
 
 
 def spread(items: list[str], count: int) -> list[str]:
-    """So many of them, evenly over the list."""
+    """`count` of the items, evenly spaced over the list."""
     return [items[i * len(items) // count] for i in range(count)] if count < len(items) else items
 
 
 def code_in(elf: bytes) -> str:
-    """A digest of the code sections of an ELF file, without their names."""
+    """A digest of the code sections of an ELF file, without the section names."""
     (offset,) = struct.unpack_from("<Q", elf, 40)
     size, count, names = struct.unpack_from("<HHH", elf, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", elf, offset + i * size) for i in range(count)]
@@ -149,7 +149,7 @@ def code_in(elf: bytes) -> str:
 
 
 def code_of(build: Path, kernels: list[str]) -> dict[str, str]:
-    """By kernel: its code, compiled into a cache of its own. Why a kernel is not compiled is printed."""
+    """The code of each kernel, compiled into a fresh cache. Prints why a kernel is not compiled."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"REGARD_CACHE_DIR": folder}
         library = str(build / "libregard.so")
@@ -168,7 +168,7 @@ def code_of(build: Path, kernels: list[str]) -> dict[str, str]:
             data = path.read_bytes()
             manifest, payload = struct.unpack_from("<QQ", data, 48)
             about = json.loads(data[64 : 64 + manifest])
-            if "kernel" in about:  # others are of compilers
+            if "kernel" in about:  # other entries are about compilers
                 codes[about["kernel"]] = code_in(data[64 + manifest : 64 + manifest + payload])
         return codes
 

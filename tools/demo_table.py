@@ -1,4 +1,4 @@
-"""Prints the table of ./dev demo: reads one report of `regard run --json` per line of standard input."""
+"""Prints the table of ./dev demo; reads one report of `regard run --json` per line from standard input."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ TIERS = {"built-in": "built in", "compile": "compiled now", "compiled": "compile
 
 
 def kernels(plan):
-    """The kernels' names, from their keys such as "cpu-avx512 cpu_forward block_q=64 | fwd bf16 ..."."""
+    """The names of the kernels, from keys such as "cpu-avx512 cpu_forward block_q=64 | fwd bf16 ..."."""
     return " + ".join(stage["kernel"].split()[1] for stage in plan["stages"])
 
 

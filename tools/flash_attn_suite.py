@@ -2,10 +2,10 @@
 
     python tools/flash_attn_suite.py FOLDER/test_flash_attn.py --device cpu --count 200 --longest 512
 
-The suite's files are used as they are, but for the name of the device. Every test function occurs in the sample, which
-depends on --seed alone; --part=2/8 runs every eighth case of it, so that eight processes share it. Prints how each case
-went, and at the end how many passed, failed, were refused and were skipped, and why: flash_attn_suite_report.py does
-so for all parts together.
+The suite's files are used unchanged, except for the name of the device. Every test function occurs in the sample, which
+depends only on --seed; --part=2/8 runs every eighth case of it, so that eight processes can share it. Prints the
+outcome of each case, and at the end how many passed, failed, were refused or were skipped, and why;
+flash_attn_suite_report.py does so for all parts together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from regard.errors import NoKernelError, RefusedError
 
 
 class OnDevice(importlib.machinery.SourceFileLoader):
-    """A file whose tensors lie on another device."""
+    """Loads a file so that its tensors are on another device."""
 
     device = "cuda"
 
@@ -46,7 +46,7 @@ class OnDevice(importlib.machinery.SourceFileLoader):
 
 
 class Suite(importlib.abc.MetaPathFinder):
-    """Finds the files that lie beside the suite, unless the package that stands in for flash_attn has their names."""
+    """Finds the files next to the suite, unless the package that replaces flash_attn has modules of their names."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -59,7 +59,7 @@ class Suite(importlib.abc.MetaPathFinder):
 
 
 def pretend_to_have_a_gpu():
-    """On a CPU: suites ask which GPU there is before they choose their cases."""
+    """For runs on a CPU: suites query the GPU before they choose their cases."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
     torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(
@@ -68,13 +68,13 @@ def pretend_to_have_a_gpu():
 
 
 class Test:
-    """A function and the values of its parameters, which make a case for each combination."""
+    """A test function and the values of its parameters; each combination is a case."""
 
     def __init__(self, function):
         marks = getattr(function, "pytestmark", [])
         self.function = function
         self.skipped = [mark.kwargs.get("reason", "") for mark in marks if mark.name == "skipif" and mark.args[0]]
-        self.parameters = []  # of each decorator, from the function upwards, as pytest's ids have them
+        self.parameters = []  # of each decorator, from the function upwards, as in pytest's ids
         for mark in marks:
             if mark.name == "parametrize":
                 names, values = mark.args[0], list(mark.args[1])
@@ -85,7 +85,7 @@ class Test:
         return math.prod(len(values) for _, values in self.parameters)
 
     def case(self, number):
-        """The arguments of a combination, and its id as pytest writes it."""
+        """The arguments of a combination, and its id in pytest's form."""
         arguments, words = {}, []
         for names, values in self.parameters:
             number, index = divmod(number, len(values))
@@ -109,13 +109,13 @@ def is_wanted(arguments, name, options):
 
 
 def may_be_named(test, only):
-    """False for functions that have no id with any of these texts, which is known without making their ids."""
+    """False for functions none of whose ids can contain any of these texts, found without making the ids."""
     names = [text.partition("[")[0] for text in only if "[" in text]
     return not only or len(names) < len(only) or any(test.function.__name__.endswith(name) for name in names)
 
 
 def drawn(test, options):
-    """Cases of a function in an order that the seed and its name choose."""
+    """Cases of a function, in an order determined by the seed and its name."""
     if not may_be_named(test, options.only):
         return
     count = test.count()
@@ -127,14 +127,14 @@ def drawn(test, options):
 
 
 def sample(tests, options):
-    """Cases, the functions taking turns, until there are enough of them or no more."""
+    """Cases from all functions in turn, until there are enough or no more."""
     rounds = itertools.zip_longest(*[drawn(test, options) for test in tests])
     found = (case for cases in rounds for case in cases if case is not None)
     return list(itertools.islice(found, options.count))
 
 
 def part_of(cases, options):
-    """Shuffled, so that no part has all of the functions that take long."""
+    """A part of the shuffled cases, so that no part has all of the slow functions."""
     first, parts = options.part
     if parts > 1:
         random.Random(options.seed).shuffle(cases)
@@ -168,7 +168,7 @@ def reason_of(error):
 
 
 def run(test, arguments, options):
-    """(an outcome, why)"""
+    """The outcome of a case, and the reason."""
     if test.skipped:
         return "skipped", test.skipped[0]
     signal.signal(signal.SIGALRM, stop)
@@ -220,7 +220,7 @@ def main():
         outcome, why = run(test, arguments, options)
         cases.append((outcome, name, why))
         print(case_line(outcome, name, time.monotonic() - start, why), flush=True)
-        with contextlib.suppress(RuntimeError):  # after an error of the device
+        with contextlib.suppress(RuntimeError):  # after a device error
             torch.cuda.empty_cache()  # the other parts may need it
     return report(cases)
 

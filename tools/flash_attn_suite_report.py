@@ -1,8 +1,8 @@
-"""How a sample of a suite went, of one process or of several that shared it.
+"""Reports the outcomes of a sample of a test suite, run by one process or shared by several.
 
     python tools/flash_attn_suite_report.py PART.log ...
 
-Reads what tools/flash_attn_suite.py printed, finished or not, and prints one report of it all.
+Reads the output of tools/flash_attn_suite.py, complete or not, and prints one report of it all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def case_line(outcome: str, name: str, seconds: float, why: str) -> str:
 
 
 def read(text: str) -> list[tuple[str, str, str]]:
-    """(outcome, name, why) of each line that tells of a case."""
+    """(outcome, name, why) from each line about a case."""
     found = (CASE.fullmatch(line) for line in text.splitlines())
     return [(case[1], case[2], case[3] or "") for case in found if case]
 
@@ -31,7 +31,7 @@ def describe(counts: collections.Counter) -> str:
 
 
 def report(cases: list[tuple[str, str, str]]) -> int:
-    """Prints the counts, of all and of each function, and the reasons; 1 if a case failed or was refused."""
+    """Prints the counts, in total and by function, and the reasons; returns 1 if a case failed or was refused."""
     counts = collections.Counter(outcome for outcome, _, _ in cases)
     print(f"\n{len(cases)} cases: {describe(counts)}")
     by_function = collections.defaultdict(collections.Counter)

@@ -1,6 +1,6 @@
-"""wheel_licenses.py WHEEL NAME=FILE...: puts licenses of code that a wheel has inside beside its own.
+"""wheel_licenses.py WHEEL NAME=FILE...: adds the licenses of code inside a wheel next to the wheel's own.
 
-The wheel's list of files (RECORD) does not know them until auditwheel writes it anew.
+The wheel's file list (RECORD) does not include them until auditwheel rewrites it.
 """
 
 import sys

@@ -107,7 +107,7 @@ def test_an_import_says_who_signed_it(store, keys, stage, regard, regard_json, t
     assert regard("bundle sign", signed, f"--key={keys['own'][0]}").code == 0
     assert regard_json("cache import", signed, **there)["kernels"] == 1
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=own)[0] == "cache"
-    assert regard_json("cache import", store["bundle"], **there)["kernels"] == 1  # unsigned, and not trusted
+    assert regard_json("cache import", store["bundle"], **there)["kernels"] == 1  # unsigned: the signed one stays
     assert stage(**NO_COMPILER, REGARD_TRUSTED_KEYS=own)[0] == "cache"
 
 

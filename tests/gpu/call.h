@@ -22,7 +22,7 @@ inline std::string message() {
   return regard_status_message();
 }
 
-/// A problem with its tensors and workspace in the memory of one device.
+/// A problem with its tensors and workspace in one device's memory.
 class Call {
  public:
   explicit Call(const char* text, int device = 0, const char* target = "cuda", const char* family = nullptr) {

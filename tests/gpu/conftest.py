@@ -1,4 +1,4 @@
-"""Tests of the GPU road on a GPU: ./dev gpu-test. Each test is a line of a log; a whole run leaves a summary, too."""
+"""Tests of the GPU path on a GPU: ./dev gpu-test. Each test writes a line to a log, and a whole run also a summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser):
 
 
 class Results:
-    """Writes a line per test; at the end prints a table, and writes it as a line per part."""
+    """Writes a line per test; at the end prints a table of the parts and writes it as a line per part."""
 
     def __init__(self, log: Path, summary: Path | None, origin: dict[str, str]) -> None:
         self.log, self.summary, self.origin = log, summary, origin
@@ -68,7 +68,7 @@ class Results:
             terminalreporter.write_line(f"summary -> {self.summary}")
 
     def summarized(self) -> list[dict[str, Any]]:
-        """As bench/tables.py reads it."""
+        """The summary, in the form that bench/tables.py reads."""
         return [
             {"series": "checks", "part": part, **{word: counts[word] for word in OUTCOMES}, **self.origin}
             for part, counts in self.counts.items()
@@ -92,7 +92,7 @@ _pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
 
 def pytest_collection_finish(session):
-    """What is done ahead starts now, beside the first tests."""
+    """Starts the work that is done ahead, in parallel with the first tests."""
     for item in session.items:
         if (crowd := getattr(item.module, "crowd", None)) and hasattr(item, "callspec"):
             crowd.start(item.callspec.params, _pool)
@@ -103,7 +103,7 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(config, items):
-    """--quick keeps every fourth of a table's rows, and all of a small table."""
+    """--quick keeps every fourth row of a table, and all rows of a small table."""
     if not config.getoption("--quick"):
         return
     sizes = Counter(item.function for item in items)

@@ -1,5 +1,5 @@
-// The counters from which kernels take work: cleared as rarely as possible, and never shared by kernels that
-// may run at the same time.
+// The counters from which kernels take work are cleared as rarely as possible, and never shared by kernels
+// that can run at the same time.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ class Counters : public Gpu {
     };
   }
 
-  /// The counter of a run in the stream with that number; expects that it is 0.
+  /// The counter of a run in the stream with that number; expects it to be 0.
   static u32* counter_of_run(const Call& call, std::uintptr_t stream) {
     EXPECT_EQ(call.run(reinterpret_cast<void*>(stream)), REGARD_OK) << message();
     EXPECT_EQ(*counter, 0U);
@@ -35,7 +35,7 @@ class Counters : public Gpu {
     const auto* byte = reinterpret_cast<const char*>(address);
     return byte >= start && byte < start + regard_plan_workspace_bytes(call.plan);
   }
-  /// Fills the workspace with garbage, as a caller may pass it.
+  /// Fills the workspace with garbage, which a caller's workspace may contain.
   static void spoil(const Call& call) {
     std::memset(call.workspace, 7, regard_plan_workspace_bytes(call.plan));
   }
@@ -114,7 +114,7 @@ TEST_F(Counters, ThreadsThatShareAStreamShareItsCounter) {
   for (std::thread& thread : threads) thread.join();
   std::set<u32*> own;
   for (auto& set : seen) {
-    // A run uses the workspace's counter while another thread still clears the stream's own.
+    // A run uses the workspace's counter while another thread still clears the stream's.
     std::erase_if(set, [&](u32* one) { return in_workspace(call, one); });
     EXPECT_EQ(set.size(), 1U);
     own.merge(set);

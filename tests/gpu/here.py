@@ -1,4 +1,4 @@
-"""What there is to test on this machine: programs, GPU, targets; and many processes at once."""
+"""What can be tested on this machine: programs, GPU, targets. Also runs many processes at once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 COMMAND = os.environ.get("GPU_TEST_COMMAND", str(BUILD / "regard"))
 KERNELS = os.environ.get("GPU_TEST_KERNELS", str(BUILD / "tests" / "test_kernels"))
-# As families: Hopper's own kernels, and the portable ones.
+# The families of Hopper's own kernels and of the portable ones.
 FAMILIES = ("sm90_forward", "portable_forward")
 BACKWARD_FAMILIES = ("sm90_backward", "portable_backward")
-REFUSAL = ("regard: no plan for ", "regard: no kernels for ")  # of a valid problem that a family does not solve
-SECONDS = 300  # of one process
+REFUSAL = ("regard: no plan for ", "regard: no kernels for ")  # for a valid problem that a family does not solve
+SECONDS = 300  # limit for one process
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,7 @@ def info() -> dict[str, Any]:
 
 @lru_cache
 def targets() -> list[str]:
-    """CUDA targets that this machine's GPU runs, best first."""
+    """CUDA targets that this machine's GPU can run, best first."""
     return [row["name"] for row in info()["targets"] if row["kind"] == "cuda" and row["runs_here"]]
 
 
@@ -52,14 +52,14 @@ def families_of(problem: str) -> tuple[str, ...]:
 
 
 def part_and_test(nodeid: str) -> tuple[str, str]:
-    """tests/gpu/test_matrix.py::test_kernels[row] is ("matrix", "test_kernels[row]"), whatever the row has."""
+    """tests/gpu/test_matrix.py::test_kernels[row] is ("matrix", "test_kernels[row]"), whatever the row contains."""
     path, _, test = nodeid.partition("::")
     return Path(path).stem.removeprefix("test_"), test
 
 
 @lru_cache
 def sanitizers() -> dict[str, tuple[int, ...]]:
-    """Each compute-sanitizer with its version: CUDA's, and that of the Python package nvidia-cuda-sanitizer-api."""
+    """Each compute-sanitizer and its version: CUDA's, and that of the Python package nvidia-cuda-sanitizer-api."""
     of_python = (Path(path) / "nvidia/cu13/compute-sanitizer/compute-sanitizer" for path in sys.path)
     names = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer", *map(str, of_python))
     versions = {
@@ -69,12 +69,12 @@ def sanitizers() -> dict[str, tuple[int, ...]]:
 
 
 def sanitizer() -> str | None:
-    """The newest one."""
+    """The newest compute-sanitizer."""
     return max(sanitizers(), key=sanitizers().__getitem__, default=None)
 
 
 class Crowd:
-    """Does a table's rows ahead, many at once: in processes of their own, or where kernels compile in the meantime."""
+    """Does the work of a table's rows ahead, many at once: in separate processes, or while kernels compile."""
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self.work = work
@@ -82,7 +82,7 @@ class Crowd:
         self.futures: dict[Hashable, Future[Any]] = {}
 
     def start(self, given: dict[str, Any], pool: ThreadPoolExecutor) -> None:
-        """The row of a test that has the parameters of the work, and perhaps others; tests may share one."""
+        """Starts the row of a test that has the parameters of the work, and possibly others; tests may share a row."""
         if not set(self.parameters) <= set(given):
             return
         row = tuple(given[name] for name in self.parameters)

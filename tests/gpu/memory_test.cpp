@@ -12,7 +12,7 @@ TEST_F(Gpu, AFailedCallGivesItsMemoryBack) {
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "cuda";
   const auto attention = [&] { return regard_attention(call.problem, &options, &call.arguments); };
-  ASSERT_EQ(attention(), REGARD_OK) << message();  // now all lasting memory is allocated
+  ASSERT_EQ(attention(), REGARD_OK) << message();  // now all persistent memory is allocated
   const int held = driver.held;
   driver.launch_code = cuda::out_of_memory;
   EXPECT_EQ(attention(), REGARD_NO_MEMORY);

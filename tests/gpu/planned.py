@@ -1,4 +1,4 @@
-"""Planned problems with tensors of their own, which run again and again without a copy: with PyTorch."""
+"""Planned problems with their own PyTorch tensors, which can run repeatedly without copies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def draw(*shape, dtype=torch.bfloat16, device="cuda", seed=0):
 
 
 def same(a, b):
-    """Equal bits; NaN too."""
+    """Whether all bits are equal, also those of NaNs."""
     return a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
 
 
 def solved(make):
-    """What a family does not solve is no test."""
+    """Skips the test if the family does not solve its problem."""
     try:
         return make()
     except regard.RefusedError as refusal:
@@ -27,7 +27,7 @@ def solved(make):
 
 
 class Planned:
-    """Forward."""
+    """A planned forward problem."""
 
     def __init__(self, words, b, hq, hk, sq, sk, d, family=None, device="cuda", target="cuda"):
         self.problem = f"fwd bf16 lse b={b} hq={hq} hk={hk} sq={sq} sk={sk} d={d} {words}"
@@ -45,7 +45,7 @@ class Planned:
         return self.o, self.lse
 
     def fresh(self):
-        """The outputs of one run into poisoned memory, as copies."""
+        """Copies of the outputs of one run into poisoned memory."""
         self.o.fill_(float("nan"))
         self.lse.fill_(float("nan"))
         o, lse = self()
@@ -53,7 +53,7 @@ class Planned:
 
 
 class PlannedBackward:
-    """Backward, with O and LSE of Regard's forward."""
+    """A planned backward problem, with O and LSE from Regard's forward."""
 
     def __init__(self, words, b, hq, hk, sq, sk, d, family=None, device="cuda", deterministic=False):
         self.problem = f"bwd bf16 b={b} hq={hq} hk={hk} sq={sq} sk={sk} d={d} {words}"
@@ -69,7 +69,7 @@ class PlannedBackward:
         self.start_over()
 
     def start_over(self):
-        """After new inputs."""
+        """Computes O and LSE anew, after the inputs have changed."""
         self.forward()
 
     def __call__(self):
@@ -85,7 +85,7 @@ class PlannedBackward:
         self.workspace.fill_(255)
 
     def fresh(self):
-        """The gradients of one run into poisoned memory, with a poisoned workspace, as copies."""
+        """Copies of the gradients of one run into poisoned memory, with a poisoned workspace."""
         self.poison()
         return tuple(gradient.clone() for gradient in self())
 

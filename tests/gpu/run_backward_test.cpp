@@ -1,4 +1,4 @@
-// A backward call's path to a GPU, with a driver that records instead of computing.
+// The path of a backward call to a GPU, with a driver that records instead of computing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Launched {
 };
 std::vector<Launched> launched;
 
-/// Records a launch. The main stage has maps of Q, K, V and dO before its arguments.
+/// Records a launch. The main stage's parameters begin with the maps of Q, K, V and dO.
 void see(const cuda::LaunchConfiguration& configuration, void** parameters) {
   const bool is_main = launched.size() == 1;
   launched.push_back({configuration, *static_cast<BackwardArguments*>(parameters[is_main ? 4 : 0])});
@@ -57,7 +57,7 @@ TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
   EXPECT_EQ(a.grad_v.data, call.arguments.tensor[REGARD_GRAD_V].data);
 }
 
-// Then dK and dV are zero, and so is the gradient of a sink, even without keys.
+// Without rows, dK and dV are zero, and so is the gradient of a sink, even without keys.
 TEST_F(Gpu, BackwardWithoutRowsIsStillComputed) {
   for (const char* text : {"bwd bf16 b=2 h=2 sq=0 sk=70 d=64", "bwd bf16 b=2 h=2 sq=0 sk=0 d=64 sink"}) {
     Call call(text);

@@ -144,7 +144,8 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 }
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
-  Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // no other test's: it may have had this memory
+  Call call(
+      "fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // unlike other tests' problems, whose memory this may have been
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;
@@ -219,14 +220,14 @@ TEST_F(Gpu, OMayBeAnywhereIfTheMergeStoresIt) {
 
 TEST_F(Gpu, OMayHaveAnyWholeStridesIfThreadsStoreIt) {
   Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "sm90_forward");
-  call.arguments.tensor[REGARD_O].strides[0] += 8;  // no multiple of the row stride, which a map requires
+  call.arguments.tensor[REGARD_O].strides[0] += 8;  // not a multiple of the row stride, as a map requires
   EXPECT_EQ(call.run(), REGARD_OK) << message();
   call.arguments.tensor[REGARD_O].strides[0] -= 4;
   EXPECT_EQ(call.run(), REGARD_REFUSED);
   EXPECT_THAT(message(), HasSubstr("o has a stride of"));
 }
 
-/// Tensors that the Hopper kernel cannot reach, for one reason at a time, and the words of the refusal.
+/// Tensors that the Hopper kernel cannot access, for one reason at a time, and the words of the refusal.
 struct Unreachable {
   const char* text;
   void (*change)(regard_arguments&);

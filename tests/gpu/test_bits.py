@@ -1,4 +1,4 @@
-"""Equal bits where they must be equal, right numbers beyond 4 GiB, graphs, streams and devices: with PyTorch."""
+"""Equal bits where they must be equal, right numbers beyond 4 GiB, graphs, streams and devices, with PyTorch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_pipelines_and_the_cpu_agree(shape, d, record_property):
         difference = (got_o.float() - o.float()).abs() / o.float().abs().clamp(min=1)
         errors = float(difference.max()), float((got_lse - lse).abs().max())
         record_property(family, errors)
-        # Both round weights and outputs to bf16: a unit in the last place, which above 1 grows with the number.
+        # Both round weights and outputs to bf16: one unit in the last place, which for numbers above 1 grows with them.
         assert errors[0] < 0.01 and errors[1] < 1e-3, (run.problem, family, errors)
 
 
@@ -82,7 +82,7 @@ def test_code_that_is_not_loaded_is_refused_inside_a_capture():
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph), pytest.raises(regard.RegardError, match="prepare"):
         run()
-    run()  # and outside it is loaded
+    run()  # outside the graph, so that the kernel is loaded
     assert not run.o.isnan().any()
 
 
@@ -103,7 +103,7 @@ def test_two_streams_at_once(family):
 
 
 def test_work_from_counters_in_streams_and_graphs():
-    """More blocks than multiprocessors, and a mask: each stream has a counter, and a graph one of its own."""
+    """More blocks than multiprocessors, and a mask: each stream has a counter, and each graph its own."""
     eager, other, captured, beside = (Planned("mask=causal", 4, 16, 4, 700 + 100 * i, 900, 64) for i in range(4))
     runs = eager, other, captured, beside
     expected = [run.fresh() for run in runs]
@@ -129,7 +129,7 @@ def test_work_from_counters_in_streams_and_graphs():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("sq", "splits"), [(1, 16), (16, 4), (300, 2)])
 def test_parts_of_calls_in_a_row_share_a_workspace(sq, splits, family):
-    """The merge of parts may begin while they end, the next call's parts only when it has ended; in a graph too."""
+    """The merge may begin while the parts end, but the next call's parts only after the merge; also in a graph."""
     runs = [Planned(f"splits={splits}", 2, 8, 2, sq, 3000, 128, family) for _ in range(3)]
     for seed, run in enumerate(runs):
         for tensor in (run.q, run.k, run.v):
@@ -170,7 +170,7 @@ def test_repeated_calls_run_in_the_current_stream():
 
 
 class Interface:
-    """A tensor that has __cuda_array_interface__ alone."""
+    """A tensor that has only __cuda_array_interface__."""
 
     def __init__(self, tensor, stream=None):
         attributes = dict(tensor.__cuda_array_interface__)
@@ -227,7 +227,7 @@ def test_two_devices_give_the_same_bits(family):
 
 
 def expect_batch_invariance(sq, sk, d, dtype, batches, others, options):
-    """A row's bits do not depend on what else is in the call: dense batches (size, position), packed sequences."""
+    """A row's bits do not depend on the rest of the call: dense batches (size, position), packed sequences."""
     hq, hk = 8, 2
 
     def drawn(*shape, **seed):
@@ -271,7 +271,7 @@ INVARIANT = {"target": "cuda", "batch_invariant": True, "lse": True}
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("d", D)
-# The last window hides nothing of a sequence that is alone, and something of a longer one beside it.
+# The last window hides nothing of a sequence on its own, but hides something of a longer one next to it.
 @pytest.mark.parametrize(
     "mask",
     [{}, {"causal": True}, {"window": (200, 0)}, {"window": (910, -1)}],
@@ -309,7 +309,7 @@ def test_batch_invariance_of_features(feature, family):
 @pytest.mark.parametrize("shape", ["dense", "causal", "in parts"])
 @pytest.mark.parametrize("d", D)
 def test_rows_far_below_a_soft_cap_keep_their_bits_beside_rows_near_it(d, shape, family):
-    """Scores of a warp take one of two forms of tanh, by the largest of them."""
+    """The largest score of a warp decides which of two forms of tanh it uses."""
     words, *sizes = SHAPES[shape]
     run = solved(lambda: Planned(f"{words} softcap=4", *sizes, d, family))
     run.q *= 0.25
@@ -340,7 +340,7 @@ def test_offsets_beyond_4_gib(long, family):
     q, k, v = large(sq), large(sk), large(sk)
     o, lse = regard.attention(q, k, v, lse=True, target="cuda", family=family)
     for i in (0, b // 2, b - 1):
-        # The same kernel where offsets are small.
+        # The same kernel with small offsets.
         one = [x[i : i + 1].clone() for x in (q, k, v)]
         expected, expected_lse = regard.attention(*one, lse=True, target="cuda", family=family)
         assert float((o[i].float() - expected[0].float()).abs().max()) < 0.01, i
@@ -351,7 +351,7 @@ def test_offsets_beyond_4_gib(long, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_strides_beyond_4_gib(family):
-    """One head of many, each 5 GiB apart in memory."""
+    """One head of many that are 5 GiB apart in memory."""
     s, d = 256, 128
     apart = 5 * GIB // 2
     if torch.cuda.mem_get_info()[0] < 24 * GIB:

@@ -1,4 +1,4 @@
-"""The example of a GPU in C, built with the CUDA toolkit of this machine."""
+"""The GPU example in C, built with this machine's CUDA toolkit."""
 
 import os
 import subprocess

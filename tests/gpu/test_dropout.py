@@ -1,4 +1,4 @@
-"""A GPU drops what a CPU drops, bit for bit: with PyTorch."""
+"""A GPU drops the same weights as a CPU, bit for bit; with PyTorch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import regard  # noqa: E402
 from here import BACKWARD_FAMILIES  # noqa: E402
 
 B, HQ, HK, SQ = 3, 6, 2, 300
-# Seed and offset: all 64 bits of both count.
+# Seed and offset: all 64 bits of both matter.
 DRAWS = [(0, 0), (11, 3 * 2**32), (2**63 + 1, 2**32 + 7), (2**64 - 1, 2**64 - 1)]
 
 
 def inputs(d, rows_q=(B, SQ), rows_k=None, hq=HQ, hk=HK):
-    """All weights of a row are equal, and each key has a column of O: where it is 0 the weight was dropped."""
+    """Inputs with equal weights in a row and one column of O per key: where it is 0 the weight was dropped."""
     rows_k = rows_k or (B, d)
     q, k = torch.zeros(*rows_q, hq, d), torch.zeros(*rows_k, hk, d)
     v = torch.eye(d).repeat(rows_k[-1] // d, 1)[:, None].expand(*rows_k, hk, d)
@@ -29,7 +29,7 @@ def on_gpu(value):
 
 
 def both(given, **options):
-    """O and the mask of the GPU, and the CPU's mask."""
+    """O and the mask from the GPU, and the CPU's mask."""
     options |= {"dropout": 0.3, "dropout_mask": True}
     of_gpu = {name: on_gpu(value) for name, value in options.items()}
     o, kept = regard.attention(*map(on_gpu, given), target="cuda", **of_gpu)
@@ -69,7 +69,7 @@ def test_packed_sequences_have_the_masks_of_dense_ones():
 @pytest.mark.parametrize("family", BACKWARD_FAMILIES)
 @pytest.mark.parametrize(("seed", "offset"), DRAWS)
 def test_backward_drops_what_forward_drops(seed, offset, family, d):
-    """A row of dO has a column of its own: dV of a key is 0 there where the row dropped the key."""
+    """Each row of dO has its own column: dV of a key is 0 in it if the row dropped the key."""
     q, k, v = (x.cuda() for x in inputs(d, (B, d), (B, 256), HQ, HQ))
     grad_o = torch.eye(d, device="cuda", dtype=torch.bfloat16)[None, :, None].expand(B, d, HQ, d).contiguous()
     in_memory = torch.from_numpy(numpy.array([seed, offset], "uint64").view("int64")).cuda()

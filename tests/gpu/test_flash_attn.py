@@ -1,4 +1,4 @@
-"""flash_attn's functions and their gradients on a GPU are those of a CPU: with PyTorch."""
+"""flash_attn's functions and their gradients on a GPU equal those on a CPU, with PyTorch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def on_cpu(value):
 
 
 def of_cpu(feature, shape):
-    """Results and gradients, whose kernels are compiled."""
+    """Results and gradients from the CPU, whose kernels are compiled."""
     return results_of(on_cpu, feature, shape), dense_gradients_of(on_cpu, feature, shape)
 
 
@@ -88,7 +88,7 @@ def test_packed_sequences(feature):
 
 
 def gradients_of(move, call, grad_of, *given, **options):
-    """Of the first three tensors of a call."""
+    """The gradients of the first three tensors of a call."""
     inputs = [move(x).detach().clone().requires_grad_() for x in given[:3]]
     said = {name: move(value) for name, value in options.items()}
     out = call(*inputs, *map(move, given[3:]), **said)
@@ -96,7 +96,7 @@ def gradients_of(move, call, grad_of, *given, **options):
 
 
 def gradients(call, grad_of, *given, **options):
-    """On the GPU and on the CPU."""
+    """The gradients on the GPU and on the CPU."""
     return [gradients_of(move, call, grad_of, *given, **options) for move in (on_gpu, on_cpu)]
 
 
@@ -127,7 +127,7 @@ def test_gradients_of_packed_sequences(feature):
 
 
 def test_gradients_drop_what_forward_drops():
-    """<dO, O> = <dV, V>, as O is linear in V; with another mask, <O, O> would not be."""
+    """<dO, O> = <dV, V>, because O is linear in V; with dO = O a different mask would break this."""
     q, k, v = (on_gpu(x).requires_grad_() for x in numbers(97, 130, 64))
     torch.cuda.manual_seed(3)
     out = flash_attn_func(q, k, v, 0.17, causal=True)
@@ -179,7 +179,7 @@ def test_operators_of_the_third_interface():
 def test_nothing_waits_for_the_gpu():
     q, k, v = (on_gpu(x) for x in numbers(64, 64, 64))
     starts = on_gpu(torch.tensor([0, 30, 64], dtype=torch.int32))
-    flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, causal=True)  # the kernel is there
+    flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, causal=True)  # loads the kernel
     with_chunks = {"causal": True, "attention_chunk": 8}
     v3.flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, **with_chunks)
     learned = [x.clone().requires_grad_() for x in (q, k, v)]

@@ -1,4 +1,4 @@
-"""Gradients: equal bits where they are promised, right numbers beside other work and beyond 4 GiB, graphs, streams."""
+"""Gradients: equal bits where promised, right numbers next to other work and beyond 4 GiB, graphs, streams."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHAPES = {
     "few keys": ("", 4, 16, 2, 2000, 65),
     "few rows": ("mask=causal", 4, 16, 1, 63, 3000),
 }
-# Of a gradient whose sums are taken in any order, over the largest one: bf16 rounds them to 2^-9.
+# For gradients summed in any order, relative to the largest element: bf16 rounds them to 2^-9.
 SAME_SUMS = 2**-7
 
 
 def off_by(gradients, others):
-    """The largest difference, over the largest number of the same gradient."""
+    """The largest difference, relative to the largest element of the same gradient."""
     return max(
         float((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-6))
         for a, b in zip(gradients, others, strict=True)
@@ -45,8 +45,8 @@ def test_250_runs_give_the_same_bits(shape, d, family):
 
 
 class OtherWork:
-    """Matrix products and copies of random sizes in streams beside the current one: they hold multiprocessors, cache
-    and memory, so that now this block of a launch begins or goes on late, and now that one."""
+    """Matrix products and copies of random sizes in streams other than the current one: they occupy multiprocessors,
+    cache and memory, so that different blocks of a launch start or continue late each time."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -136,7 +136,7 @@ def test_code_that_is_not_loaded_is_refused_inside_a_capture():
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph), pytest.raises(regard.RegardError, match="prepare"):
         run()
-    assert not any(gradient.isnan().any() for gradient in run.fresh())  # and outside it is loaded
+    assert not any(gradient.isnan().any() for gradient in run.fresh())  # outside the graph, so that kernels are loaded
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -162,7 +162,7 @@ def test_two_streams_and_a_graph_at_once(family):
 
 
 def test_calls_of_other_problems_in_a_row_share_a_workspace():
-    """Sums and counters of the one before lie there, and nothing is waited for on the host."""
+    """The workspace contains sums and counters of the previous call, and the host waits for nothing."""
     sizes = ((64, 300, 700), (128, 513, 77), (256, 129, 500))
     runs = [PlannedBackward("mask=causal", 2, 4, 2, sq, sk, d, deterministic=True) for d, sq, sk in sizes]
     expected = [run.fresh() for run in runs]
@@ -201,7 +201,7 @@ def need_free(bytes_):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("long", ["keys", "queries"])
 def test_offsets_beyond_2_to_the_31st(long, packed, family):
-    """Of elements, in every tensor of the long side and in sums in the workspace."""
+    """Element offsets in every tensor of the long side and in sums in the workspace."""
     b, h, d = 40, 16, 128
     s = (2**31 // (b * h * d) // 64 + 3) * 64
     need_free(44 * GIB)
@@ -223,7 +223,7 @@ def test_offsets_beyond_2_to_the_31st(long, packed, family):
     gradients = regard.attention_backward(*given, **options)
     gradients = [x.unflatten(0, (b, -1)) if packed else x for x in gradients]
     for i in (0, b // 2, b - 1):
-        # The same kernel where offsets are small.
+        # The same kernel with small offsets.
         one = [x[i : i + 1].clone() for x in (grad_o, q, k, v, o, lse)]
         expected = regard.attention_backward(*one, **where, family=family)
         assert off_by([x[i : i + 1] for x in gradients], expected) < SAME_SUMS, i
@@ -233,7 +233,7 @@ def test_offsets_beyond_2_to_the_31st(long, packed, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_strides_beyond_4_gib(family):
-    """One head of two, 5 GiB apart in memory: of an input, and of a gradient."""
+    """One of two heads that are 5 GiB apart in memory, in an input and in a gradient."""
     s, d = 256, 128
     apart = 5 * GIB // 2
     need_free(24 * GIB)

@@ -1,4 +1,4 @@
-"""How tests are called in the results."""
+"""The names of tests in the results."""
 
 import pytest
 

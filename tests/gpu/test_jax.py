@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other tests of this process need memory, too
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other tests in this process also need memory
 jnp = pytest.importorskip("jax.numpy")
 import jax  # noqa: E402
 
@@ -67,7 +67,7 @@ OPTIONS = {
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("name", OPTIONS)
 def test_forward_as_on_the_cpu(random, name, dtype):
-    """O, LSE and the dropout mask, compiled and not: the CPU's kernels are tested against fp64."""
+    """O, LSE and the dropout mask, with and without jit; the CPU's kernels are tested against fp64."""
     of = arrays(random, 2, 4, 2, 100, 200, 59 if name == "plain" else 64, dtype)
     options = OPTIONS[name](random, dtype)
     if name == "bhsd":
@@ -140,7 +140,7 @@ def test_gradients_beside_jax_itself(random):
 
 
 def test_many_calls_in_flight(random):
-    """Nothing is waited for, and each has its own arrays and scratch memory."""
+    """No call waits, and each has its own arrays and scratch memory."""
     q, k, v = arrays(random, 2, 4, 2, 300, 300, 64, "bfloat16")
     program = jax.jit(lambda q, key: regard.jax.attention(q, k, v, dropout=0.5, key=key))
     keys = jax.random.split(jax.random.key(0), 50)
@@ -150,7 +150,7 @@ def test_many_calls_in_flight(random):
 
 
 def test_a_program_of_another_gpu(random, monkeypatch):
-    """One that was exported where the plan needs no workspace: XLA gives it in the call."""
+    """A program exported where the plan needs no workspace: XLA allocates it in the call."""
     given = arrays(random, 2, 4, 2, 100, 200, 64, "bfloat16")
     gradients = jax.grad(lambda *of: regard.jax.attention(*of, causal=True).astype(jnp.float32).sum(), (0, 1, 2))
     expected = jax.jit(gradients)(*given)

@@ -1,5 +1,5 @@
-"""Rows of very many keys, and keys of very many rows, against exact values: no further off than PyTorch's flash
-attention and cuDNN."""
+"""Rows with very many keys, and keys with very many rows, against exact values: the errors are no larger than those of
+PyTorch's flash attention and cuDNN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALF_UNIT = {torch.bfloat16: 2**-9, torch.float16: 2**-12, torch.float32: 2**-25
 
 
 def inputs(kind, keys, dtype):
-    """[1, rows or keys, 1, D]: of equal numbers, or random ones with V above 0."""
+    """q, k and v, [1, rows or keys, 1, D]: equal numbers, or random ones with V above 0."""
     if kind == "equal":
         values = ((0, 4), (0, keys), (0.1, keys))
         return [torch.full((1, rows, 1, D), value, device="cuda", dtype=dtype) for value, rows in values]
@@ -33,7 +33,7 @@ def inputs(kind, keys, dtype):
 
 
 def exact(q, k, v):
-    """O and LSE in fp64, some keys at a time."""
+    """O and LSE in fp64, computed for a few keys at a time."""
     rows = q[0, :, 0].double() / D**0.5
     lse, o = None, None
     for first in range(0, k.shape[1], 1 << 20):
@@ -51,7 +51,7 @@ def exact(q, k, v):
 
 
 def error(o, right):
-    """The largest one, relative: V is above 0, and so is O."""
+    """The largest relative error: V is above 0, and so is O."""
     return float(((o.double().reshape(right.shape) - right) / right).abs().max())
 
 
@@ -62,7 +62,7 @@ def errors_of_others(q, k, v, right):
             with sdpa_kernel(backend):
                 o = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
         except RuntimeError:
-            continue  # not for these types, or so many keys
+            continue  # does not support these dtypes, or so many keys
         found[name] = error(o.transpose(1, 2), right)
     return found
 
@@ -88,14 +88,14 @@ def test_long(family, kind, dtype, keys, record_property):
     for name, value in {"regard": ours, "regard_lse": of_lse, **others}.items():
         record_property(name, value)
     print({"regard": ours, "regard_lse": of_lse, **others})
-    # What the output's type rounds, weights in the type of V, and some thousand additions.
+    # Rounding of the output, of weights to the dtype of V, and of some thousand additions.
     allowed = 3 * HALF_UNIT[of_torch] + (2**-13 if dtype == "fp32" else 0)
     assert ours <= max(allowed, *(1.5 * other for other in others.values()), 0)
     assert of_lse <= 1e-4
 
 
 def backward_inputs(kind, rows, keys, dtype):
-    """q, k, v, dO, [1, rows or keys, 1, D]; with dO above 0, dV is too."""
+    """q, k, v and dO, [1, rows or keys, 1, D]; as dO is above 0, so is dV."""
     if kind == "equal":
         values = ((0, rows), (0, keys), (0.1, keys), (0.1, rows))
         return [torch.full((1, count, 1, D), value, device="cuda", dtype=dtype) for value, count in values]
@@ -108,7 +108,7 @@ def backward_inputs(kind, rows, keys, dtype):
 
 
 def exact_gradients(q, k, v, grad_o):
-    """In fp64, some rows at a time."""
+    """The gradients in fp64, computed for a few rows at a time."""
     k, v = k[0, :, 0].double(), v[0, :, 0].double()
     grad_q, grad_k, grad_v = [], torch.zeros_like(k), torch.zeros_like(v)
     chunk = max((1 << 24) // k.shape[0], 1)
@@ -124,7 +124,7 @@ def exact_gradients(q, k, v, grad_o):
 
 
 def errors(gradients, right):
-    """The largest difference of each, over the largest number."""
+    """The largest difference of each gradient, relative to its largest element."""
     most = [float(b.abs().max()) for b in right]
     return [
         float((a.double().reshape(b.shape) - b).abs().max()) / m if m else float(a.abs().max())
@@ -145,7 +145,7 @@ def gradients_of_others(q, k, v, grad_o):
     return found
 
 
-# Equal fp32 numbers are left out: a sum of a million of them one after the other drifts, as it rounds one way.
+# Equal fp32 numbers are left out: a sequential sum of a million of them drifts, because all roundings go one way.
 @pytest.mark.parametrize(("rows", "keys"), [(1 << 17, 4), (1 << 20, 4), (4, 1 << 17), (4, 1 << 20)])
 @pytest.mark.parametrize(
     ("kind", "dtype"),
@@ -165,7 +165,7 @@ def test_long_gradients(family, kind, dtype, rows, keys, record_property):
     others = [errors(theirs, right) for theirs in gradients_of_others(*given).values()]
     record_property("errors", [ours, others])
     print(ours, others)
-    # What types round: inputs of the products, O, and results; of dQ and dK much cancels.
+    # Rounding of the products' inputs, of O, and of the results; in dQ and dK much cancels out.
     unit = 2 * HALF_UNIT[TYPES[dtype]]
     for i, allowed in enumerate((8 * unit, 8 * unit, 2 * unit)):
         allowed += 2**-12 if dtype == "fp32" else 0

@@ -1,11 +1,11 @@
-"""The kernel tests of the CPU, on the GPU: every feature alone and in pairs against the fp64 oracle, with poisoned
+"""The CPU's kernel tests, run on the GPU: every feature alone and in pairs against the fp64 oracle, with poisoned
 outputs and guards around them."""
 
 import pytest
 
 from here import KERNELS, Crowd, run, targets
 
-# Memory is that of this process; a GPU's is its own.
+# Tests of memory check that of this process; a GPU has its own.
 FILTER = (
     "--gtest_filter=Forward.*:Backward.*:BiasType.*:Decode.*:Parts.*:*/EightBits.*:*/Alike.Backward*-*.MemoryIsLinear*"
 )

@@ -1,4 +1,4 @@
-"""Tensors without memory, or on another device, never reach a kernel: with PyTorch."""
+"""Tensors without memory, or on another device, never reach a kernel; with PyTorch."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ REST = (
 )
 
 
-# The tails of a tile of 128 rows or keys, on either side.
+# Rows or keys left over after whole tiles of 128.
 TAILS = (1, 63, 64, 65, 127)
-# What backward has beside the forward problems that it takes.
+# Backward problems in addition to the forward problems that backward supports.
 BACKWARD = (
     "b=2 h=2 sq=200 sk=300 bias=11 dbias",
     "b=2 h=2 sq=200 sk=300 bias=1h dbias mask=causal",
@@ -59,13 +59,13 @@ BACKWARD = (
 
 
 def backward_problems():
-    """Forward's that are not split, and gradients; every head dimension with whole tiles and with every tail."""
+    """Forward's problems without splits, and gradients; every head dimension with whole tiles and with every tail."""
     rest = [words for words in REST if "splits" not in words] + list(BACKWARD)
     tails = [f"b=1 h=2 sq={256 + tail} sk={128 + other}" for tail, other in zip(TAILS, reversed(TAILS))]
     found = [f"bwd bf16 {dims} {words}" for dims in DIMS for words in rest + tails]
     found += [f"bwd fp16 d=128 {words}" for words in rest + tails] + [f"bwd fp32 d=64 {words}" for words in rest]
     found += [f"bwd {dtype} d=512 b=1 h=2 sq=150 sk=200 mask=causal" for dtype in ("bf16", "fp32")]
-    # Few heads with many tiles, and more blocks than multiprocessors.
+    # A few heads with many tiles, and more blocks than multiprocessors.
     found += [f"bwd bf16 d={d} b=1 h=2 s=2048 mask=causal" for d in (64, 128, 256)]
     found += [f"bwd bf16 d={d} b=9 hq=32 hk=8 s=300 mask=causal" for d in (64, 128, 256)]
     return found
@@ -78,7 +78,7 @@ def problems():
     found += [f"fwd bf16 lse d={d} b=1 h=2 s=2048 mask=causal" for d in (64, 128, 256)]
     # More blocks than multiprocessors, in clusters, under a window that hides nothing.
     found += ["fwd bf16 lse d=256 b=1 h=34 sq=500 sk=1100 mask=window:1100,-1"]
-    # Pairs in small groups and a large one, which are grouped heads' too.
+    # Batch heads in small groups and in a large one, also with grouped heads.
     found += ["fwd bf16 lse d=256 b=9 h=20 s=500 mask=causal", "fwd bf16 lse d=128 b=9 hq=32 hk=8 s=500 mask=causal"]
     return found + backward_problems()
 

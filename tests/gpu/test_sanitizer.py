@@ -29,10 +29,10 @@ PROBLEMS = (
     "bwd fp32 b=1 h=2 sq=70 sk=100 d=59 sink mask=causal",
     "bwd bf16 b=1 h=1 sq=70 sk=100 d=512",
 )
-FOUND = 99  # exit code
-# Hopper's backward copies by cp.async.bulk without a tensor map: LSE and D into shared memory, dQ out of it. Older
-# versions see nobody wait for such a load, though a barrier counts its bytes, and take what such a store wrote for
-# memory that nobody has written (release notes of 2026.3, 2025.4 and 2026.1).
+FOUND = 99  # exit code if the sanitizer finds something
+# Hopper's backward copies with cp.async.bulk without a tensor map: LSE and D into shared memory, dQ out of it. Older
+# versions do not see that a barrier waits for the bytes of such a load, and regard memory that such a store wrote as
+# uninitialized (release notes of 2026.3, 2025.4 and 2026.1).
 SINCE = {("racecheck", "sm90_backward"): (2026, 3), ("initcheck", "sm90_backward"): (2026, 1)}
 
 

@@ -60,7 +60,7 @@ def leaves(inputs):
 
 
 def gradients(inputs, options, grad_o):
-    """Of q, k, v, and of a bias and a sink."""
+    """The gradients of q, k and v, and of a bias and a sink."""
     learned = {name: x.detach().clone().requires_grad_() for name, x in options.items() if name in ("bias", "sink")}
     given = leaves(inputs)
     o = attention(*given, **{**options, **learned})
@@ -68,19 +68,19 @@ def gradients(inputs, options, grad_o):
 
 
 def close_gradients(got, expected):
-    """Of sums of many products: over the largest number of each."""
+    """Whether gradients, sums of many products, are close relative to the largest element of each."""
     for a, b in zip(got, expected, strict=True):
         assert (a.cpu().float() - b.cpu().float()).abs().max() <= 0.02 * b.float().abs().max()
 
 
 def problem_of(feature, dtype, d):
-    """Inputs, options and dO, on the host."""
+    """Inputs, options and dO on the host."""
     options = {name: x.to(dtype) if feature == "bias" else x for name, x in FEATURES[feature].items()}
     return inputs(dtype, d, "cpu"), options, numbers(10, B, SQ, HQ, d).to(dtype)
 
 
 def of_cpu(feature, dtype, d):
-    """Results and gradients, whose kernels are compiled."""
+    """Results and gradients from the CPU, whose kernels are compiled."""
     given, options, grad_o = problem_of(feature, dtype, d)
     return attention(*given, **options), gradients(given, options, grad_o)
 
@@ -223,7 +223,7 @@ def test_calls_run_in_the_current_stream():
         late = q * 1
         o = attention(late, k, v)
         done = stream.record_event()
-    assert not done.query()  # nothing waited
+    assert not done.query()  # the host has not waited
     stream.synchronize()
     assert torch.equal(o, expected)
 
@@ -263,5 +263,5 @@ def test_what_forward_replaced_its_recompute_replaces_in_a_thread_of_autograd(us
     with regard.torch.replace_sdpa(strict=True) as block:
         loss = (torch.utils.checkpoint.checkpoint(call, q, v, use_reentrant=use_reentrant) * w).sum()
         loss.backward()
-    assert not block.handed_back  # a recompute stops where it has what backward needs, so it may not be counted
+    assert not block.handed_back  # a recompute stops once it has what backward needs, so it may not be counted
     torch.testing.assert_close((v * v.grad).sum(), loss, rtol=1e-3, atol=1e-2)

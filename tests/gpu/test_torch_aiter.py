@@ -1,4 +1,4 @@
-"""regard.aiter on a GPU: its results and their gradients are those of the CPU."""
+"""regard.aiter on a GPU: its results and gradients equal those of the CPU."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ regard.torch.transformers.register()
 
 
 def by_each(model, result):
-    """result(): of "eager", then of "regard"."""
+    """The result() of the model with "eager", then with "regard"."""
     results = []
     for name in ("eager", "regard"):
         model.set_attn_implementation(name)

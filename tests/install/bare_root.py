@@ -1,4 +1,4 @@
-"""What `./dev wheel --check` runs in a root with Python and NumPy alone: the installed wheel computes attention."""
+"""Run by `./dev wheel --check` in a root that has only Python and NumPy: the installed wheel computes attention."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The examples that ship kernels of their own: a library for TransformerEngine, an engine, wheels for Python."""
+"""The examples that ship their own kernels: a library for TransformerEngine, an engine, wheels for Python."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 from places import BUILD, ROOT
 
 EXAMPLES = ROOT / "examples"
-# An NVIDIA driver and a compiler for it that need no GPU; a build without tests has none.
+# An emulated NVIDIA driver and a compiler for it, which need no GPU; a build without tests does not have them.
 EMULATED = BUILD / "tests/emulator"
 HAS_EMULATED = (EMULATED / "libcuda.so.1").exists()
 # The functions that TransformerEngine's ROCm build links: with structs, and with lists of pointers and strides.
@@ -34,7 +34,7 @@ SYMBOLS = {
     "llS3_mmS3_S3_S3_mmmmS3_mmS3_mmS3_bbbiP12ihipStream_t",
 }
 
-# What AITER's libraries export for C++, and QoLA's with the namespace te.
+# The C++ symbols that AITER's library exports, and QoLA's with the namespace te.
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 AITER_SYMBOLS = {
     "_ZN5aiter7mha_fwdENS_12mha_fwd_argsERKN7ck_tile13stream_configE",
@@ -56,7 +56,7 @@ def run(*command, **options):
 
 
 def built(manifest, output, **settings):
-    """What `regard build` says of the outputs."""
+    """Builds the manifest and returns the outputs that `regard build` reports."""
     printed = run(BUILD / "regard", "build", manifest, "--output", output, "--json", env=os.environ | settings)
     return json.loads(printed)["outputs"]
 
@@ -68,7 +68,7 @@ def build_with_cmake(source, output, *options):
 
 @pytest.fixture(scope="module")
 def transformer_engine(tmp_path_factory):
-    """The build of the example, with kernels for a GPU where there is an emulated one."""
+    """The build of the example, with kernels for a GPU if there is an emulated one."""
     folder = tmp_path_factory.mktemp("transformer_engine")
     manifest = (EXAMPLES / "transformer_engine/te_test.toml").read_text()
     if HAS_EMULATED:
@@ -80,7 +80,7 @@ def transformer_engine(tmp_path_factory):
 
 
 def compared(program, target, **settings):
-    """What the test program has printed, with the library's own kernels or none."""
+    """The output of the test program, which must use the library's own kernels or none."""
     alone = {"REGARD_JIT": "off", "REGARD_CACHE": "off"}
     lines = run(program, target, env=os.environ | alone | settings).splitlines()
     return lines, Counter(line.split()[0] for line in lines)
@@ -98,7 +98,7 @@ def test_transformer_engine_s_functions(transformer_engine):
     assert verdicts == {"ok": 105}
     page = (EXAMPLES / "transformer_engine/README.md").read_text()
     for sentence in lines[-11:-1]:
-        if "hq=2" not in sentence:  # Regard's own
+        if "hq=2" not in sentence:  # Regard's own sentence
             assert sentence.removeprefix("ok").strip() in page
 
 

@@ -1,4 +1,4 @@
-"""The installed library: what is exported, what it needs, and that programs outside the tree build and run with it."""
+"""The installed library: its exports, its dependencies, and programs outside the tree that build and run with it."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def install(prefix, **options):
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """Installed into one folder and then moved to another, with a space in its name."""
+    """Installs into one folder, then moves it to another with a space in its name."""
     first = tmp_path_factory.mktemp("install") / "first"
     install(first)
     moved = tmp_path_factory.mktemp("moved") / "a prefix"
@@ -121,7 +121,7 @@ def test_destdir_is_respected(tmp_path):
 
 @pytest.fixture(scope="module")
 def unbuilt(tmp_path_factory):
-    """As `./dev demo` configures; nothing is built yet."""
+    """A build folder configured as by `./dev demo`; nothing is built yet."""
     folder = tmp_path_factory.mktemp("unbuilt")
     options = ["-DREGARD_TESTS=OFF", "-DREGARD_PYTHON=OFF"]
     run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options)
@@ -129,7 +129,7 @@ def unbuilt(tmp_path_factory):
 
 
 def test_what_the_demo_builds_is_all_that_is_installed(unbuilt):
-    """It builds the command alone: the library, the scripts for shells and the rest must come with it."""
+    """It builds only the command: the library, the shell scripts and the rest must be built along with it."""
     assert "--target regard_cli\n" in (ROOT / "dev").read_text()
     commands = run("ninja", "-C", unbuilt, "-t", "commands", "regard_cli")
     script = (unbuilt / "cmake_install.cmake").read_text()

@@ -1,4 +1,4 @@
-"""`pip install .` gives a package that stands alone: its library lies beside the extension."""
+"""`pip install .` gives a self-contained package: its library is next to the extension."""
 
 import importlib.util
 import os
@@ -26,12 +26,12 @@ print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if 
 def test_the_wheel_stands_alone(tmp_path):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     options = [f"-Cbuild-dir={tmp_path / 'build'}"]
-    # By the compiler of the build, whose kernels it takes; with ccache it then takes its objects, too.
+    # With the compiler of the build, whose kernels the wheel reuses; with ccache it then also reuses its objects.
     settings = re.findall(
         r"^(CMAKE_CXX_COMPILER(?:_LAUNCHER)?):\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M
     )
     options += [f"-Ccmake.define.{name}={value}" for name, value in settings]
-    if (BUILD / "built_in" / "kernels.a").exists():  # the same by the same rule, and compiled already
+    if (BUILD / "built_in" / "kernels.a").exists():  # the same kernels, already compiled
         options.append(f"-Ccmake.define.REGARD_BUILT_IN_FROM={BUILD}")
     subprocess.run([*pip, "wheel", ROOT, *options, "--no-build-isolation", "--no-deps", "-w", tmp_path], check=True)
     (wheel,) = tmp_path.glob("regard-*.whl")
@@ -56,7 +56,7 @@ def test_the_wheel_stands_alone(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0 and "ok" in done.stdout, done.stderr
 
-    # It is made for this machine, and refused as one for others; but its exports are fit.
+    # The wheel is made for this machine and must be refused as one for others; but its exports are accepted.
     command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
     checked = subprocess.run(command, capture_output=True, text=True)
     assert checked.returncode == 1

@@ -1,5 +1,5 @@
-// A program that uses the library as any other would: it opens it, asks for one problem and prints one line
-// of JSON with the loaded kernels. Its first argument says how it asks.
+// A program that uses the library as any other would: it opens the library, runs one problem and prints one
+// line of JSON with the loaded kernels. Its first argument says how it does so.
 //   run        once                       twice     twice, even after a failure
 //   threads    from 16 threads at once    loop      for each of the given problems in turn
 //   fork       a child asks while a thread of this process makes the kernel

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A host compiler that keeps its outputs in $STORE, like ccache, and writes to $COMPILES when it starts and ends: the
-# tests here are about Regard's cache, not about g++.
+# A host compiler that keeps its outputs in $STORE, like ccache, and writes to $COMPILES when it starts and ends; these
+# tests are about Regard's cache, not about g++.
 if [ "$1" = -v ]; then
   echo "torture version 1 (build ${BUILD:-1})" >&2
   echo "Target: here" >&2

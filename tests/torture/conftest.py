@@ -1,4 +1,4 @@
-"""A place for each test, and the answer that must come out."""
+"""A separate place for each test, and the correct answer."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def telling_nvrtc(tmp_path_factory):
-    """NVRTC as compiler.sh is a host compiler."""
+    """An NVRTC that logs its compiles, as compiler.sh does for the host compiler."""
     if NVRTC is None:
         pytest.skip("no NVRTC here: ./dev setup installs it")
     made = tmp_path_factory.mktemp("nvrtc") / "libnvrtc.so"
@@ -27,7 +27,7 @@ def telling_nvrtc(tmp_path_factory):
 
 @pytest.fixture
 def place(request, tmp_path, store):
-    """Of the host compiler, or of the one that the test's parameter names."""
+    """A place that uses the host compiler, or the one that the test's parameter names."""
     nvrtc = request.getfixturevalue("telling_nvrtc") if getattr(request, "param", "") == "nvrtc" else None
     made = Place(tmp_path / "plätze und mehr", store, nvrtc)
     yield made
@@ -49,7 +49,7 @@ def right(request, place):
 
 @pytest.fixture
 def may_mount(request):
-    """Root may. Others may in a name space of their own, in which the test then runs."""
+    """Root may mount. Others may do so in their own namespace, in which the test then runs."""
     if ROOT_USER:
         return
     inside = ["unshare", "--map-root-user", "--mount"]

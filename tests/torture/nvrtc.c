@@ -1,6 +1,6 @@
-// A wrapper of NVRTC that writes to $COMPILES when a compile starts and ends, as compiler.sh does. NVRTC
-// often asks whether to stop a kernel's compile: the $KILL_INSIDE-th time kills the process. The wrapper is
-// linked with the real library, which has all other functions.
+// A wrapper around NVRTC that writes to $COMPILES when a compile starts and ends, as compiler.sh does. NVRTC
+// often asks whether to cancel a kernel's compile: the $KILL_INSIDE-th time kills the process. The wrapper is
+// linked with the real library, which provides all other functions.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static _Thread_local int asked;  // the program asks which build NVRTC is, and is not a kernel
+static _Thread_local int asked;  // the program that queries the build of NVRTC is not a kernel
 
 static void tell(const char* what) {
   char line[64];

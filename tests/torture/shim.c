@@ -1,5 +1,5 @@
-/* Loaded before libc into the tested process (LD_PRELOAD): kills it at a chosen call, or makes its locks
- * fail. */
+/* Loaded into the tested process before libc (LD_PRELOAD): kills the process at a chosen call, or makes its
+ * locks fail. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ COUNTED(int, unlinkat, (int folder, const char* name, int flags), (folder, name,
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(char*, mkdtemp, (char* path), (path))
 COUNTED(int, pipe2, (int ends[2], int flags), (ends, flags))
-/* It is called before and after vfork, which cannot be wrapped itself. */
+/* Called before and after vfork, which cannot be wrapped itself. */
 COUNTED(int, pthread_sigmask, (int how, const sigset_t* set, sigset_t* before), (how, set, before))
 
 int flock(int file, int operation) {

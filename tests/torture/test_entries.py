@@ -1,4 +1,4 @@
-"""Whatever lies in an entry's place: compiled again and replaced, or refused in a sentence; never loaded."""
+"""Whatever is in the place of an entry is recompiled and replaced, or refused with a sentence; it is never loaded."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def other_key_inside(data):
 
 
 def with_payload(payload):
-    """An entry that is right in all but what it holds."""
+    """An entry in which everything but the payload is right."""
 
     def damage(data):
         manifest = int.from_bytes(data[48:56], "little")
@@ -97,7 +97,7 @@ def test_the_entry_of_another_kernel_is_replaced(filled, right):
 
 
 def test_the_binary_of_another_target_is_replaced(filled, right):
-    """Under this key, with a right checksum: its symbol is that of another kernel."""
+    """The entry has this key and a correct checksum, but its symbol is that of another kernel."""
     mine, data = filled.entry, filled.entry.read_bytes()
     filled.run("run", REGARD_CPU_TARGET="cpu-generic")
     (other,) = [path for path in filled.entries if path != mine]
@@ -140,7 +140,7 @@ def test_an_entry_of_another_user_is_replaced(filled, right):
 
 
 def in_place(path, data):
-    """What no bytes can be: other things under an entry's name."""
+    """Puts something other than a regular file under an entry's name."""
     elsewhere = path.parent.parent / f"elsewhere than {path.name}"
     elsewhere.write_bytes(data)
 
@@ -171,12 +171,12 @@ BYTES = DAMAGES | {
     **{f"manifest {text!r}": with_manifest(text) for text in (b"", b"no JSON", b"[]", b'{"a":', b'{"a":"\xff"}')},
     "manifest longer than the file": lambda data: sealed(data[:48] + b"\xff" * 8 + data[56:-32]),
 }
-# Whole as far as the cache knows: what they hold is not its business.
+# Intact as far as the cache knows, which does not check payloads.
 WHOLE = {"no ELF", "empty payload"}
 
 
 def test_whatever_lies_there_the_verbs_tell_it_of_each_and_of_the_whole_ones_too(filled):
-    """Every damage beside the others in one folder, and one good entry."""
+    """All kinds of damage in one folder, and one good entry."""
     good, data = filled.entry, filled.entry.read_bytes()
     damages = list(BYTES) + list(in_place(filled.folder / "nothing", data))
     keys = {f"{number:064x}": name for number, name in enumerate(damages)}

@@ -1,4 +1,4 @@
-"""Whatever the folder and the system are like: the call computes, and says why nothing is kept in one line."""
+"""Whatever the state of the folder and the system: the call computes, and says in one line why nothing is kept."""
 
 import contextlib
 import ctypes
@@ -46,7 +46,7 @@ PREBUILD = ["prebuild", "--target=cpu-generic", "--profile=default", "--sample=1
 
 
 def expect_not_kept(place, *words, **settings):
-    """Who fills the cache is told that it stays empty, by the exit code too."""
+    """A command that fills the cache reports that it stays empty, also by its exit code."""
     done = place.cli(*PREBUILD, REGARD_BUILT_IN="off", **settings)
     assert done.returncode == 3, done.stdout + done.stderr
     (summary,) = done.stdout.splitlines()
@@ -69,7 +69,7 @@ def test_prebuild_on_a_full_disk(may_mount, place):
 def test_prebuild_under_a_file_size_limit(place):
     binary = {"PADDING": "200000"}  # so that it is larger than its source
     assert place.cli(*PREBUILD, REGARD_BUILT_IN="off", **binary).returncode == 0
-    # Enough for what the compiler reads and writes; manifests, which tell times, differ by some bytes.
+    # Enough for what the compiler reads and writes; manifests contain times, so their sizes differ by some bytes.
     limit = place.entry.stat().st_size - 100
     place.entry.unlink()
     limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
@@ -103,7 +103,7 @@ def test_a_disk_that_others_filled_meanwhile_still_serves_what_is_there(may_moun
 
 
 def test_no_room_to_compile_in(may_mount, place):
-    """Then the generic kernel answers; the reason is in the plan."""
+    """The generic kernel runs instead; the reason is in the plan."""
     with small_disk(place.temporary, 4):
         done = place.run()
         assert (done.code, done.tier) == (0, "built-in")
@@ -118,7 +118,7 @@ def as_nobody():
 @pytest.mark.skipif(not ROOT_USER, reason="needs root to become another user, who may not write everywhere")
 def test_a_folder_that_is_only_read(place, right, tmp_path_factory):
     assert place.run().tier == "compile"
-    for path in place.folder.parents:  # so that the other user gets there
+    for path in place.folder.parents:  # so that the other user can reach it
         if path.owner() == "root" and path.is_relative_to(tmp_path_factory.getbasetemp().parent):
             path.chmod(0o755)
     for path in [place.folder, *place.folder.rglob("*")]:
@@ -156,7 +156,7 @@ def test_no_home(place, right):
     folder = done.lines[0]["info"]["cache"]["directory"]
     assert folder == f"/tmp/regard-{os.geteuid()}"
     with contextlib.suppress(OSError):
-        os.rmdir(folder)  # compiles without a cache meet there
+        os.rmdir(folder)  # used to synchronize compiles without a cache
     if os.path.exists(folder):
         pytest.skip(f"{folder} is in use here")
     try:
@@ -168,7 +168,7 @@ def test_no_home(place, right):
 
 
 def test_no_variable_but_the_cache(place):
-    """Then the compiler is found by a usual path, and its parts have to be too."""
+    """The compiler is then found in a usual folder, and so must its parts be."""
     folder = str(place.cache)
     done = subprocess.run(
         [COMMAND, "run", *PROBLEM.split()], env={"REGARD_CACHE_DIR": folder}, capture_output=True, text=True, timeout=60
@@ -203,12 +203,12 @@ def limit_files(kilobytes):
 
 
 def test_a_file_size_limit_is_no_signal(place, right):
-    """At each size: computed, by the compiled kernel or the generic one, and the process lives."""
+    """At each limit the result is computed, by the compiled or the generic kernel, and the process survives."""
     place.run()
     size = place.entry.stat().st_size // 1024
     place.entry.unlink()
     tiers = set()
-    for limit in (0, 1, 8, size - 1, size + 1, 16 * size):  # the compiler writes text, several times as large
+    for limit in (0, 1, 8, size - 1, size + 1, 16 * size):  # the compiler writes assembly, several times as large
         done = place.run("run", preexec_fn=limit_files(limit))
         assert done.code == 0 and done.error == ""
         assert done.tier != "compile" or done.bits == right
@@ -223,7 +223,7 @@ def test_a_file_size_limit_is_no_signal(place, right):
 
 
 def test_lines_on_a_stderr_that_nobody_reads_do_no_harm(place, right):
-    place.cache.write_text("")  # so that there is something to say
+    place.cache.write_text("")  # so that there is something to report
     reader, writer = os.pipe()
     os.close(reader)
     process = place.start("run", preexec_fn=lambda: os.dup2(writer, 2))
@@ -234,7 +234,7 @@ def test_lines_on_a_stderr_that_nobody_reads_do_no_harm(place, right):
 
 
 def test_a_clock_that_was_set_back(place, right):
-    """Seen from after that, everything was written in the future."""
+    """From then on, all existing files have dates in the future."""
     assert place.run().tier == "compile"
     ahead = time.time() + 10 * 365 * 24 * 3600
     used, leftovers = place.entry, place.cache / f"{place.entry.name}.1.1.tmp"
@@ -245,9 +245,9 @@ def test_a_clock_that_was_set_back(place, right):
         os.utime(path, (ahead, ahead))
     done = place.run()
     assert (done.bits, done.tier, done.warnings) == (right, "cache", [])
-    assert abs(used.stat().st_mtime - time.time()) < 60  # a hit mends the date
+    assert abs(used.stat().st_mtime - time.time()) < 60  # a hit corrects the date
     place.run("run", "fwd fp32 h=1 s=40 d=37 mask=causal", REGARD_CACHE_BYTES=str(2 * used.stat().st_size + 9999))
     assert not leftovers.exists()
-    assert used.exists() and not unused.exists()  # what was used since is newer
+    assert used.exists() and not unused.exists()  # an entry used since then is newer
     done = place.run("run", REGARD_LOCK_SECONDS="1")
     assert (done.bits, done.tier) == (right, "cache")

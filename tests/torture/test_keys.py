@@ -1,4 +1,4 @@
-"""What changes the binary misses; what does not, hits."""
+"""A change that affects the binary misses the cache; any other hits."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ KERNEL = "kernels/cpu/forward.cpp"
 
 @pytest.fixture
 def sources(place):
-    """A copy of the data that the library carries, which may be changed."""
+    """A copy of the library's embedded data, which a test can change."""
     folder = place.folder / "data"
     for name in ("kernels", "targets", "profiles"):
         shutil.copytree(ROOT / name, folder / name)
@@ -33,7 +33,7 @@ def test_the_same_sources_elsewhere_hit(place, sources, right):
     moved = sources.rename(place.folder / "moved data")
     assert place.run("run", REGARD_DATA_DIR=str(moved)).tier == "cache"
     for path in moved.rglob("*"):
-        path.touch()  # dates say nothing
+        path.touch()  # dates do not matter
     assert place.run("run", REGARD_DATA_DIR=str(moved)).tier == "cache"
 
 
@@ -54,7 +54,7 @@ def test_a_changed_header_or_kernel_misses(place, sources, right, name, old, new
         assert (done.bits, done.tier) == (right, tier)
     assert place.compiles == 2
     change(sources / name, new, old)
-    assert place.run("run", **settings).tier == "cache"  # the first entry is there still
+    assert place.run("run", **settings).tier == "cache"  # the first entry is still there
 
 
 def test_another_comment_hits(place, sources, right):
@@ -121,7 +121,8 @@ def test_a_library_that_was_rebuilt_hits(place, right):
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["itself", "behind a wrapper"])
 def test_a_compiler_that_is_replaced_in_mid_process(place, right, wrapped):
-    """While it compiles the first kernel, which is used and not kept; the next one is kept under what it is now."""
+    """It changes while it compiles the first kernel, which is used but not kept; the next is kept under the new
+    compiler."""
     compiler, newer, wrapper = (place.folder / name for name in ("c++", "newer", "wrapper"))
     text = (HERE / "compiler.sh").read_text()
     replaces = f'[ ! -e "{newer}" ] || mv "{newer}" "{compiler}"\n'

@@ -1,4 +1,4 @@
-"""kill -9 at every system call and at random moments: no bad load, no hang, no litter that gc does not remove."""
+"""kill -9 at every system call and at random moments: no bad load, no hang, no leftovers that gc does not remove."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ KILLS = 100
 
 
 def recover(place, right):
-    """The next process gets the right kernel at once, and what lies in the cache is whole."""
+    """The next process gets the right kernel at once, and all entries in the cache are intact."""
     start = time.monotonic()
     next_one = place.run()
     assert next_one.bits == right
@@ -24,8 +24,8 @@ def recover(place, right):
 
 
 def expect_gc_leaves_only_entries(place):
-    wait_until(lambda: not place.living_compilers(), 1)  # they ended with those who called them
-    time.sleep(2.1)  # so long gc gives those who have just made a file to lock it
+    wait_until(lambda: not place.living_compilers(), 1)  # they ended with their callers
+    time.sleep(2.1)  # gc's grace period for a new file to be locked
     left = place.verb("gc")
     assert left["litter"] == 0
     assert place.files() == [place.entry.name]
@@ -34,7 +34,7 @@ def expect_gc_leaves_only_entries(place):
 
 
 class Aside:
-    """Takes what killed processes left out of the way of the next, which would spend system calls on it."""
+    """Moves the leftovers of killed processes away, because the next process would spend system calls on them."""
 
     def __init__(self, place):
         self.place, self.folder, self.taken = place, place.folder / "aside", []
@@ -63,7 +63,7 @@ def test_killed_at_every_system_call(place, right):
         for entry in place.entries:
             entry.unlink()
         killed = place.run("run", KILL_AT=str(call))
-        # The run that counted made the folder too, so the last calls may not be reached.
+        # The run that counted the calls also made the folder, so the last calls may not be reached.
         assert killed.code == -signal.SIGKILL or (call > calls - 20 and killed.bits == right), call
         tiers.append(recover(place, right))
     assert set(tiers) == {"cache", "compile"}, calls  # killed before the rename, and after it
@@ -76,7 +76,7 @@ def test_killed_at_random_moments(place, right):
     place.run()
     for round_number in range(KILLS):
         place.entry.unlink()
-        # Where time is spent: most rounds in the compile, some in what comes before and after it.
+        # Kills fall where time is spent: mostly in the compile, sometimes before or after it.
         process = place.start("run", PAUSE=f"{chance.choice((0, 0.01, 0.03))}")
         time.sleep(chance.uniform(0, 0.06))
         process.kill()
@@ -91,7 +91,7 @@ def test_killed_while_nvrtc_compiles(place, right):
     for asked_to_stop in (1, 20, 40):
         assert place.run("run", KILL_INSIDE=asked_to_stop).code == -signal.SIGKILL
     assert place.entries == []
-    place.forget_compiles()  # those that were killed never end
+    place.forget_compiles()  # killed ones never log their end
     assert recover(place, right) == "compile"
     expect_gc_leaves_only_entries(place)
 
@@ -102,7 +102,7 @@ def test_the_next_compile_removes_what_a_killed_one_left(place, right):
         (in_use,) = place.leftovers()
         os.utime(place.temporary / in_use, (1, 1))
         assert place.run("run", "fwd fp32 h=1 s=16 d=65").tier == "compile"
-        assert place.leftovers() == [in_use]  # however old, it is in use
+        assert place.leftovers() == [in_use]  # in use, however old it is
     assert place.leftovers() == [in_use]
     os.utime(place.temporary / in_use, (1, 1))
     assert place.run().bits == right
@@ -125,7 +125,7 @@ def test_a_dead_holder_is_followed_at_once(place, right):
 
 
 def forked_children(process):
-    """Those that are not a compiler."""
+    """The child processes that are not compilers."""
     children = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return [int(one) for one in children if "torture_child" in os.readlink(f"/proc/{one}/exe")]
 
@@ -141,13 +141,13 @@ def test_a_dead_holder_is_followed_at_once_though_its_forked_child_lives(place, 
         done = place.run()
         assert time.monotonic() - start < 3
         assert (done.bits, done.tier) == (right, "compile")
-        os.kill(child, 0)  # it lives
+        os.kill(child, 0)  # raises unless it is alive
         os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
 def test_a_hanging_compiler_ends_with_the_process_that_is_killed(place, how):
-    """And what it has started itself: here `sleep`."""
+    """So do the processes that it has started, here `sleep`."""
     # A shell may have started these tests with SIGINT ignored.
     process = place.start("run", PAUSE="600", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     with killed_after(process):
@@ -179,7 +179,7 @@ def test_a_live_holder_is_left_behind_after_the_deadline_and_named(place, right)
 
 
 def test_stopped_compiles_elsewhere_do_not_stop_everybody(place, right):
-    """A killed process gives its place among the compiles back, as the kernel does it."""
+    """The operating system releases a killed process's slot among the compiles."""
     holders = [place.start("run", f"fwd fp32 h=1 s=16 d={d}", PAUSE="20") for d in (65, 66)]
     wait_until(lambda: place.compiles == 2)
     for holder in holders:

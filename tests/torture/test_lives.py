@@ -1,4 +1,4 @@
-"""Failures, threads, forks, ends of processes and libraries, and what is told meanwhile."""
+"""Failures, threads, forks, the end of processes and libraries, and the messages meanwhile."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_a_failing_compile_says_everything_once_per_process(place):
     assert pathlib.Path(source).parent == pathlib.Path(folder)
     assert "extern" in pathlib.Path(source).read_text()
     assert done.counters["failed"] >= 1
-    # What it says works: without what made it fail, the command compiles what was kept.
+    # The printed command works: without the cause of the failure it compiles the source that was kept.
     subprocess.run(command, shell=True, cwd=folder, check=True, env=place.environment)
     assert any(path.suffix == ".so" for path in pathlib.Path(folder).iterdir())
 
@@ -64,7 +64,7 @@ def test_when_the_fallback_fails_too_what_failed_first_is_said_first(place):
 
 @pytest.mark.parametrize("closed", [(2,), (0, 2), (1,), (0, 1, 2)], ids=str)
 def test_lines_for_a_closed_stderr_are_in_no_file_of_ours(place, right, closed):
-    """What is opened while a standard stream is closed gets its number."""
+    """A file that is opened while a standard stream is closed gets its number."""
 
     def close_them():
         for stream in closed:
@@ -94,7 +94,7 @@ def test_threads_that_race_compile_once(place, right):
 
 @each_compiler
 def test_a_child_forked_during_a_compile_gets_the_kernel_too(place, right):
-    """It waits for its parent as for any other process."""
+    """The child waits for its parent as for any other process."""
     done = place.run("fork", PAUSE="0.5")
     assert (done.code, done.err) == (0, "")
     assert [line["bits"] for line in done.lines] == [right] * 2
@@ -106,7 +106,7 @@ def test_a_child_forked_during_a_compile_gets_the_kernel_too(place, right):
 
 @with_nvrtc
 def test_a_child_forked_while_nvrtc_compiles_makes_another_kernel(place, right):
-    """Without waiting for ever for a lock inside NVRTC: the fork itself waits until no thread is in there."""
+    """It does not wait forever for a lock inside NVRTC, because the fork waits until no thread is in there."""
     other = PROBLEM.replace("d=23", "d=31")
     for delay in ("0", "0.3"):
         done = place.run("other", PROBLEM, other, DELAY=delay, REGARD_CACHE_DIR=place.folder / f"kernels {delay}")
@@ -135,14 +135,14 @@ def test_exit_during_a_compile_is_quick_and_harmless(place, right):
 
 @with_nvrtc
 def test_exit_while_nvrtc_compiles_is_harmless(place, right):
-    """NVRTC's own objects are destroyed then: its compile has to end first."""
+    """NVRTC's objects are destroyed at exit, so the compile has to end first."""
     for delay in (0, 0.03, 0.1, 0.2, 0.3, 0.4, 0.6):
         place.forget_compiles()
         start = time.monotonic()
         done = place.run("exit", DELAY=delay)
         assert (done.code, done.err) == (0, ""), delay
         assert time.monotonic() - start < 10
-        for entry in place.entries:  # one that was ready just before
+        for entry in place.entries:  # a compile may have finished just before
             entry.unlink()
     done = place.run()
     assert (done.bits, done.tier) == (right, "compile")
@@ -151,7 +151,7 @@ def test_exit_while_nvrtc_compiles_is_harmless(place, right):
 
 @with_nvrtc
 def test_python_ends_while_nvrtc_compiles(place):
-    """Its thread comes back to an interpreter that has ended."""
+    """The compiling thread returns to an interpreter that has ended."""
     if not any((BUILD / "python").glob("regard/*.so")):
         pytest.skip("the Python extension is not built here")
     code = (
@@ -186,7 +186,7 @@ def test_what_a_program_does_with_its_signals_is_its_own_affair(place, right, ho
 
 
 def test_calls_in_handlers_and_destructors_at_the_end_of_a_program(place):
-    """oneTBB is gone by then."""
+    """oneTBB has been destroyed by then."""
     done = place.run("ends", PROBLEM.replace("h=1", "h=8"), REGARD_THREADS="2")
     assert (done.code, done.err) == (0, "")
     assert len({line["bits"] for line in done.lines}) == 1 and len(done.lines) == 3
@@ -200,7 +200,7 @@ def test_the_library_may_be_closed_and_opened_again(place, right):
 
 
 def test_two_copies_in_one_process_load_kernels_of_their_own(place, right):
-    """As where a program brings the library and one of its packages brings another."""
+    """As when a program and one of its packages each ship a copy of the library."""
     copy = place.folder / "copy.so"
     shutil.copy(LIBRARY, copy)
     first, second = place.run("copies", PROBLEM, OTHER, COPY=copy).lines
@@ -208,11 +208,11 @@ def test_two_copies_in_one_process_load_kernels_of_their_own(place, right):
     assert [stage["tier"] for line in (first, second) for stage in line["plan"]["stages"]] == ["compile"] * 2
 
 
-# ---- telling ---------------------------------------------------------------------------------------------------
+# ---- messages --------------------------------------------------------------------------------------------------
 
 
 def watched(place, **settings):
-    """What a person at a terminal sees of a run."""
+    """The output of a run at a terminal."""
     ours, theirs = pty.openpty()
     environment = place.environment | settings
     process = subprocess.Popen(
@@ -248,13 +248,13 @@ def test_a_long_compile_tells_who_asked_and_nobody_else(place):
     assert place.run("run", PAUSE="0.6").err == ""
 
 
-# ---- counters through every face -------------------------------------------------------------------------------
+# ---- counters through every API --------------------------------------------------------------------------------
 
 TIERS = ("built_in", "cached", "compiled")
 
 
 def expect_counters(place, count):
-    """count(settings) gives the counters of a process that ran PROBLEM once."""
+    """count(settings) returns the counters of a process that ran PROBLEM once."""
     for tier in ("compiled", "cached"):
         counters = count({})
         assert {name: counters[name] for name in TIERS} == {name: int(name == tier) for name in TIERS}

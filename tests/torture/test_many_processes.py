@@ -1,4 +1,4 @@
-"""Many processes at once: one compile for one key, a bound on compiles, no partial file ever."""
+"""Many processes at once: one compile per key, a limit on concurrent compiles, never a partial file."""
 
 import concurrent.futures
 import os
@@ -49,7 +49,7 @@ def test_32_processes_with_a_key_each_compile_two_at_a_time(place):
 
 
 def test_places_among_the_compiles_lie_where_the_user_runs(place, right):
-    """In the folder of his login where there is one, and nobody else can write to it."""
+    """In the folder of the login session if there is one, to which no other user can write."""
     runtime = place.folder / "runtime"
     runtime.mkdir(mode=0o700)
     with killed_after(place.start("run", PAUSE="20", XDG_RUNTIME_DIR=runtime)) as holder:
@@ -71,12 +71,12 @@ def test_without_an_explicit_bound_cores_bound_the_compiles(place):
 
 
 def test_without_an_explicit_bound_memory_bounds_the_compiles(may_mount, place):
-    """Each process sees a machine with memory for one compile, whose need the gate takes to be 300 MB."""
+    """Each process sees a machine with memory for only one compile, for which the gate assumes 300 MB."""
     little = place.folder / "meminfo"
     little.write_text("MemTotal: 900000 kB\nMemAvailable: 400000 kB\n")
 
     def with_little_memory():
-        private = 0x40000 | 0x4000  # MS_PRIVATE | MS_REC: of this process alone
+        private = 0x40000 | 0x4000  # MS_PRIVATE | MS_REC: for this process only
         new_mounts, bind = 0x20000, 4096
         assert libc.unshare(new_mounts) == 0
         assert libc.mount(None, b"/", None, private, None) == 0
@@ -88,7 +88,7 @@ def test_without_an_explicit_bound_memory_bounds_the_compiles(may_mount, place):
 
 
 def test_writers_without_working_locks_are_right_and_show_no_partial_file(place, right):
-    """As on a shared folder over NFS: each compiles for itself, the last one wins."""
+    """As in a shared folder on NFS: each compiles for itself, and the last one wins."""
     partial, over = [], threading.Event()
 
     def look():
@@ -110,13 +110,13 @@ def test_writers_without_working_locks_are_right_and_show_no_partial_file(place,
 
 
 def test_verbs_work_while_others_use_the_cache(place):
-    """And the bound holds: entries come and go under processes that run with them."""
+    """The size limit holds, too: entries come and go while processes use them."""
     first = place.run("loop", *PROBLEMS[:8])
     expected = {line["plan"]["problem"]: line["bits"] for line in first.lines}
     bound = str(3 * place.entries[0].stat().st_size)
     users = [place.start("loop", *(PROBLEMS[:8] * 2)[i:][:8], REGARD_CACHE_BYTES=bound) for i in range(4)]
     seen = []
-    with concurrent.futures.ThreadPoolExecutor() as readers:  # they would wait where nobody takes what they print
+    with concurrent.futures.ThreadPoolExecutor() as readers:  # they would block if no one read their output
         ends = [readers.submit(finish, user) for user in users]
         while not all(end.done() for end in ends):
             for verb in ("list", "stat", "verify", "gc", "clean"):
@@ -135,9 +135,9 @@ def test_verbs_work_while_others_use_the_cache(place):
 def test_the_least_recently_used_go_first_and_what_runs_runs_on(place):
     place.run("loop", *PROBLEMS[:3])
     first = place.run("run", PROBLEMS[0])
-    sizes = [path.stat().st_size for path in place.entries]  # not quite the same: digits of the compile's time
+    sizes = [path.stat().st_size for path in place.entries]  # they differ slightly, in the digits of the compile time
     room_for_three = str(sum(sizes) + min(sizes) // 2)
-    # Used longest ago: 2, then 1; 0 was used at last.
+    # Least recently used: 2, then 1; 0 was used last.
     key = {json_kernel(entry): entry["key"] for entry in place.verb("list")}
     for age, d in ((9000, 67), (8000, 66), (7300, 65)):
         path = place.cache / f"{key[d]}.regard"

@@ -1,4 +1,4 @@
-"""Processes that use one cache, a compiler that says when it runs, and what breaks them."""
+"""Processes that use one cache, a compiler that logs when it runs, and ways to break them."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def real_nvrtc():
-    """The folder of the real NVRTC: as set, or in .venv; None without one."""
+    """The folder of the real NVRTC, as set or in .venv; None if there is none."""
     if setting := os.environ.get("REGARD_NVRTC"):
         return pathlib.Path(setting) if os.path.isdir(setting) else pathlib.Path(setting).parent
     return next(ROOT.glob(".venv/lib/python*/site-packages/nvidia/cu13/lib"), None)
@@ -41,7 +41,7 @@ with_nvrtc = pytest.mark.parametrize("place", ["nvrtc"], indirect=True)
 
 
 class Place:
-    """A cache folder, a TMPDIR and a log of compiles, with processes that use them."""
+    """A cache folder, a TMPDIR and a log of compiles, and the processes that use them."""
 
     def __init__(self, folder, store, nvrtc=None):
         self.folder = folder
@@ -51,7 +51,7 @@ class Place:
         self.temporary.mkdir(parents=True)
         self.log = folder / "compiles"
         self.log.touch()
-        others = ("REGARD_", "XDG_RUNTIME_DIR")  # so that all that they share lies in the cache folder
+        others = ("REGARD_", "XDG_RUNTIME_DIR")  # so that everything they share is in the cache folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         self.environment = kept | {
             "REGARD_CACHE_DIR": str(self.cache),
@@ -100,7 +100,7 @@ class Place:
         return self.log.read_text().count("start")
 
     def living_compilers(self):
-        """Their numbers, and those of what they have started."""
+        """Their process ids, and those of the processes that they have started."""
         groups = {int(line.split()[1]) for line in self.log.read_text().splitlines() if line.startswith("start")}
         living = []
         for process in pathlib.Path("/proc").iterdir():
@@ -119,7 +119,7 @@ class Place:
 
     @property
     def entries(self):
-        """Of kernels; what NVRTC said of itself is an entry too."""
+        """The entries of kernels; NVRTC's answers about itself are entries, too."""
         return sorted(
             path for path in self.cache.glob("*.regard") if not self.nvrtc or b'"kernel"' in path.read_bytes()
         )
@@ -174,12 +174,12 @@ def wait_until(condition, seconds=20):
 
 
 def sealed(body):
-    """The bytes of an entry with a checksum that is right for them."""
+    """The bytes of an entry, with a correct checksum appended."""
     return body + hashlib.sha256(body).digest()
 
 
 def whole(data):
-    """Whether these are the bytes of a finished entry."""
+    """Whether these bytes are a complete entry."""
     return len(data) > 96 and data[:8] == b"REGARD\x1a\n" and hashlib.sha256(data[:-32]).digest() == data[-32:]
 
 

@@ -37,7 +37,7 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function, void**
   if (state.on_launch != nullptr) state.on_launch(*configuration, parameters);
   return state.launch_code;
 }
-/// Stores the map's inputs (address, sizes, strides) in it, where a real map is opaque.
+/// Stores the inputs (address, sizes, strides) in the map; a real map is opaque.
 Code cuTensorMapEncodeTiled(TensorMap* map, TensorMapType, unsigned rank, void* data,
                             const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t*,
                             const std::uint32_t*, int, TensorMapSwizzle, TensorMapPromotion, int) {

@@ -14,7 +14,7 @@ struct FakeDriver {
 
   int capability[devices] = {90, 80};  ///< compute capability, in tenths
   int multiprocessors[devices] = {132, 108};
-  const char* error_text = "a fake error";  ///< of all errors but out_of_memory
+  const char* error_text = "a fake error";  ///< for all errors but out_of_memory
   std::atomic<int> loads[devices]{};        ///< modules loaded
   std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0}, fills{0};
   std::atomic<int> asked{0};         ///< queries for the device of an address
@@ -31,7 +31,8 @@ extern "C" __attribute__((visibility("default"))) FakeDriver* fake_driver();
 /// Makes a device's primary context current on this thread; -1: none.
 extern "C" __attribute__((visibility("default"))) void fake_use(int device);
 
-/// The streams waited for since the last such call, with the number of launches before each: "7@0 9@1".
+/// The streams waited for since the last call of this function, with the number of launches before each: "7@0
+/// 9@1".
 extern "C" __attribute__((visibility("default"))) const char* fake_waits();
 
 }  // namespace regard::test
