@@ -185,7 +185,7 @@ def test_nvcc_compiles_where_there_is_no_nvrtc(regard, tmp_path):
     assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
     (entry,) = json.loads(regard("cache list --json", **settings).out)
     assert entry["manifest"]["compiler"].startswith("nvcc release ")
-    # A setting is a word of its own.
+    # If REGARD_NVRTC is set, only that is tried.
     assert (
         regard(ONE, **settings | {"REGARD_NVRTC": str(tmp_path), "REGARD_CACHE_DIR": str(tmp_path / "none")}).code == 3
     )

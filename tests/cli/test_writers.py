@@ -111,7 +111,7 @@ def test_a_key_is_written_through_no_link(there, regard_words, tmp_path):
 
 
 def test_standard_output_is_no_file(there, tmp_path):
-    """Neither a pipe nor a file that it is redirected to, which gets the command's messages."""
+    """Whether it is a pipe or redirected to a file, into which the command's messages would go."""
     settings = environment(REGARD_CACHE_DIR=str(there / "cache"))
     device = pathlib.Path("/dev/stdout").lstat()
     for writer, words in WRITERS.items():

@@ -144,8 +144,7 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 }
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
-  Call call(
-      "fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // unlike other tests' problems, whose memory this may have been
+  Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // unlike other tests' problems: it may reuse their memory
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;

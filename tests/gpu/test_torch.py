@@ -68,7 +68,7 @@ def gradients(inputs, options, grad_o):
 
 
 def close_gradients(got, expected):
-    """Whether gradients, sums of many products, are close relative to the largest element of each."""
+    """Asserts that gradients, sums of many products, are close relative to the largest element of each."""
     for a, b in zip(got, expected, strict=True):
         assert (a.cpu().float() - b.cpu().float()).abs().max() <= 0.02 * b.float().abs().max()
 
