@@ -253,7 +253,7 @@ def test_devices_are_not_mixed():
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_what_forward_replaced_its_recompute_replaces_in_a_thread_of_autograd(use_reentrant, dropout):
-    """Where O is linear in V, <O, W> = <V, dV>."""
+    """As O is linear in V, <O, W> = <V, dV>."""
     q, v = (numbers(i, B, HQ, SQ, D).cuda().requires_grad_() for i in range(2))
     w = numbers(2, B, HQ, SQ, D).cuda()
 
