@@ -55,8 +55,8 @@ struct Sm90ForwardShared {
   Barrier turn_full[2], turn_done[2];
   Turn turn[2];
   u32 blocks;  // of work, in total
-  // For each warp, the rows (one bit each) that overflowed in a turn, and those that a careful turn is to
-  // write.
+  // For each warp, the rows (one bit each) that overflowed in a turn, and those that a turn of the safe
+  // softmax is to write.
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Only with ragged maps.
   Ranking ranking;

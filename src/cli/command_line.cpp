@@ -76,7 +76,7 @@ constexpr const char* cache_footer = R"(
   regard cache list      every entry
   regard cache stat      folder, entries, bytes, whether it can be used and why not
   regard cache verify    reads every entry; exit code 1 when one is damaged
-  regard cache gc        removes litter, damaged entries, then the least recently used over the bound
+  regard cache gc        removes leftovers and damaged entries, then the least recently used over the bound
   regard cache clean     removes every entry
   regard cache export FILE   every kernel into a bundle, for another machine
   regard cache import FILE   the kernels of a bundle into the cache
