@@ -67,6 +67,9 @@ endif()
 
 add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
 target_link_libraries(regard_cli PRIVATE regard_cli_objects regard)
+if(REGARD_SANITIZE MATCHES "address")
+  target_sources(regard_cli PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitize/setuid.cpp)
+endif()
 target_link_options(regard_cli PRIVATE -Wl,--as-needed)
 if(TARGET regard_parts) # whoever builds the command can build with it, and install
   add_dependencies(regard_cli regard_parts)

@@ -29,8 +29,9 @@ struct QueryTiles {
     const Window& window = common.window;
     const i64 begin = common.work.first_key, end = begin + block_k;
     if constexpr (!by_position) return end <= window.keys;
+    if (window.keys_of(tile.first_row).end < end) return false;
     const i64 last_row = smaller<i64>(tile.first_row + block_q, window.rows) - 1;
-    return !a.ranges && window.keys_of(last_row).begin <= begin && window.keys_of(tile.first_row).end >= end;
+    return !a.ranges && window.keys_of(last_row).begin <= begin;
   }
   REGARD_DEVICE bool is_masked(const HeadTile& tile) const { return config::bits || !sees_all(tile); }
   REGARD_DEVICE void find_visible(const HeadTile& tile) const {

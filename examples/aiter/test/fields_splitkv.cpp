@@ -52,8 +52,8 @@ const std::vector<Field<Args>> fields{
     REFUSED(num_splits, dense, "num_splits=0", a.num_splits = 0),
     REFUSED(num_splits, dense, "num_splits=129", a.num_splits = 129),
     CHANGES(scale_s, dense, a.scale_s = 0.1f),
-    REFUSED(scale_p, dense, "static scales", a.scale_p = 2),
-    REFUSED(scale_o, dense, "static scales", a.scale_o = 2),
+    REFUSED(scale_p, dense, "static 8-bit scales", a.scale_p = 2),
+    REFUSED(scale_o, dense, "static 8-bit scales", a.scale_o = 2),
     REFUSED(logits_soft_cap, dense, "softcap", a.logits_soft_cap = 3),  // no kernel in aiter_test.toml
     CHANGES(stride_q, dense, a.stride_q += 8),
     CHANGES(stride_k, dense, a.stride_k += 8),
