@@ -24,32 +24,34 @@ TargetKind kind_of(std::string_view word) {
   return word == "cuda" ? TargetKind::cuda : word == "hip" ? TargetKind::hip : TargetKind::cpu;
 }
 
-Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
+/// A table of numbers by the words of an enumeration, each read by `read`.
+template <class Enum, class Read>
+Status read_by_word(const TomlValue& value, std::string_view expected, std::map<Enum, double>& numbers,
+                    Read read) {
   const toml::table* table = value.node.as_table();
-  if (table == nullptr) return value.wrong("a table of numbers by dtype, such as { fp32 = 100 }");
+  if (table == nullptr) return value.wrong(expected);
   std::map<std::string_view, TomlReader> readers;
-  for (const WordInfo& info : words_of<DType>()) {
-    readers[info.word] = [&rates, word = info.word](const TomlValue& v) {
-      return v.real(rates[*from_word<DType>(word)]);
+  for (const WordInfo& info : words_of<Enum>()) {
+    readers[info.word] = [&numbers, read, word = info.word](const TomlValue& v) {
+      return read(v, numbers[*from_word<Enum>(word)]);
     };
   }
   return read_table(*table, value.file, readers);
 }
 
-/// Shares between 0 and 1, by pass.
+Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
+  return read_by_word(value, "a table of numbers by dtype, such as { fp32 = 100 }", rates,
+                      [](const TomlValue& v, double& rate) { return v.real(rate); });
+}
+
+/// Shares between 0 and 1.
 Status read_shares(const TomlValue& value, std::map<Pass, double>& shares) {
-  const toml::table* table = value.node.as_table();
-  if (table == nullptr) return value.wrong("a table of shares by pass, such as { fwd = 0.5 }");
-  std::map<std::string_view, TomlReader> readers;
-  for (const WordInfo& info : words_of<Pass>()) {
-    readers[info.word] = [&shares, word = info.word](const TomlValue& v) -> Status {
-      double& share = shares[*from_word<Pass>(word)];
-      if (Status status = v.real(share); !status) return status;
-      if (share > 0 && share <= 1) return {};
-      return v.wrong("above 0, and at most 1");
-    };
-  }
-  return read_table(*table, value.file, readers);
+  return read_by_word(value, "a table of shares by pass, such as { fwd = 0.5 }", shares,
+                      [](const TomlValue& v, double& share) -> Status {
+                        if (Status status = v.real(share); !status) return status;
+                        if (share > 0 && share <= 1) return {};
+                        return v.wrong("above 0, and at most 1");
+                      });
 }
 
 Status read_fragment(const toml::table& table, std::string_view file, Target::Fragment& fragment) {
