@@ -118,10 +118,10 @@ struct CpuForwardWork {
     split = block % a.splits;
     block /= a.splits;
     i64 row_block, part = 0, rows = a.block_rows;
-    if (const i64 behind = block - a.whole_blocks; behind >= 0) {
+    if (const i64 split_block = block - a.whole_blocks; split_block >= 0) {
       const i64 parts = ceil_divide(a.block_rows, a.part_rows);
-      block = a.whole_blocks + behind / parts;
-      part = behind % parts;
+      block = a.whole_blocks + split_block / parts;
+      part = split_block % parts;
       rows = a.part_rows;
     }
     if (config::mask != Mask::none && a.positional) {

@@ -34,9 +34,9 @@ struct PortableBackwardMemory {
     grad_s = p + layout.p;
     lse = grad_s + layout.p;
     delta = lse + stages * layout.statistics;
-    u8* const behind = dynamic + (delta - keys) + layout.statistics;
-    visible = {nullptr, reinterpret_cast<RowKeyRange*>(behind)};
-    common = reinterpret_cast<BackwardCommon*>(behind + layout.visible);
+    u8* const rest = dynamic + (delta - keys) + layout.statistics;
+    visible = {nullptr, reinterpret_cast<RowKeyRange*>(rest)};
+    common = reinterpret_cast<BackwardCommon*>(rest + layout.visible);
   }
 
   REGARD_DEVICE u32 q_in(i32 slot) const { return q + static_cast<u32>(slot * layout.q); }

@@ -41,13 +41,13 @@ struct PortableForwardMemory {
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
-    u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
-    p = shared_address(behind);
-    scratch = reinterpret_cast<float2*>(behind);
+    u8* rest = dynamic + layout.q + stages * (layout.keys + layout.values);
+    p = shared_address(rest);
+    scratch = reinterpret_cast<float2*>(rest);
     static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.p);
-    behind += layout.p;
-    common = reinterpret_cast<ForwardCommon*>(behind);
-    visible = {&common->visible, reinterpret_cast<RowKeyRange*>(behind + layout.common)};
+    rest += layout.p;
+    common = reinterpret_cast<ForwardCommon*>(rest);
+    visible = {&common->visible, reinterpret_cast<RowKeyRange*>(rest + layout.common)};
   }
 };
 

@@ -149,7 +149,7 @@ struct Weights {
  private:
   static constexpr i32 groups = block_q / 8;
   static constexpr bool packs_late = block_q > group_rows;
-  static_assert(!packs_late || !config::softcap, "P and its slopes are not told apart later");
+  static_assert(!packs_late || !config::softcap, "P and its slopes cannot be told from each other later");
 
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
     return config::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;

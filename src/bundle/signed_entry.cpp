@@ -17,17 +17,17 @@ Result<std::vector<std::byte>> encode_signed(const Digest& key, const CacheEntry
   if (key_file.empty()) return bytes;
   const Result<bundle::Signature> signature = sign(bytes, key_file);
   if (!signature) return tl::unexpected(signature.error());
-  const std::vector<std::byte> behind = bundle::encode(*signature);
-  bytes.insert(bytes.end(), behind.begin(), behind.end());
+  const std::vector<std::byte> encoded = bundle::encode(*signature);
+  bytes.insert(bytes.end(), encoded.begin(), encoded.end());
   return bytes;
 }
 
 Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte> bytes,
                                  std::span<const PublicKey> trusted) {
-  const std::size_t behind = std::min(bytes.size(), bundle::signature_bytes);
-  const Result<bundle::Signature> read = bundle::decode_signature(bytes.last(behind));
+  const std::size_t signature_bytes = std::min(bytes.size(), bundle::signature_bytes);
+  const Result<bundle::Signature> read = bundle::decode_signature(bytes.last(signature_bytes));
   const auto signature = read ? std::optional(*read) : std::nullopt;
-  const std::span<const std::byte> entry = signature ? bytes.first(bytes.size() - behind) : bytes;
+  const std::span<const std::byte> entry = signature ? bytes.first(bytes.size() - signature_bytes) : bytes;
   if (const Status right = bundle::check_signer(signature, entry, trusted); !right)
     return tl::unexpected(right.error());
   Result<CacheEntry> decoded = cache::decode(key, entry);
