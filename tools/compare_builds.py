@@ -81,10 +81,15 @@ class PlanOptions(ctypes.Structure):
     ]
 
 
-def print_plans(build: Path, problems: int, seed: int, targets: list[str]) -> None:
-    """Prints a line per problem and target: the plan, or that there is none."""
+def open_library(build: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(build / "libregard.so"))
     library.regard_status_message.restype = ctypes.c_char_p
+    return library
+
+
+def print_plans(build: Path, problems: int, seed: int, targets: list[str]) -> None:
+    """Prints a line per problem and target: the plan, or that there is none."""
+    library = open_library(build)
     choose = random.Random(seed)
     for _ in range(problems):
         text = random_problem(choose)
@@ -148,21 +153,21 @@ def code_in(elf: bytes) -> str:
     return digest.hexdigest()
 
 
+def compile_kernels(build: Path) -> None:
+    """Those named on standard input, a line each, into the cache. Why a kernel is not compiled is printed."""
+    library = open_library(build)
+    for kernel in sys.stdin.read().splitlines():
+        answer = ctypes.c_char_p()
+        if library.regard_prepare_kernel(kernel.encode(), ctypes.byref(answer)):
+            print(f"{kernel}: {library.regard_status_message().decode()}", flush=True)
+
+
 def code_of(build: Path, kernels: list[str]) -> dict[str, str]:
-    """The code of each kernel, compiled into a fresh cache. Prints why a kernel is not compiled."""
+    """By kernel: its code, compiled into a separate cache."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"REGARD_CACHE_DIR": folder}
-        library = str(build / "libregard.so")
-        script = (
-            "import ctypes, sys\n"
-            f"library = ctypes.CDLL({library!r})\n"
-            "library.regard_status_message.restype = ctypes.c_char_p\n"
-            "for kernel in sys.stdin.read().splitlines():\n"
-            "    told = ctypes.c_char_p()\n"
-            "    if library.regard_prepare_kernel(kernel.encode(), ctypes.byref(told)):\n"
-            "        print(kernel + ': ' + library.regard_status_message().decode(), flush=True)\n"
-        )
-        subprocess.run([sys.executable, "-c", script], input="\n".join(kernels), text=True, check=True, env=environment)
+        command = [sys.executable, __file__, str(build), str(build), "--compile-kernels"]
+        subprocess.run(command, input="\n".join(kernels), text=True, check=True, env=environment)
         codes: dict[str, str] = {}
         for path in Path(folder).glob("*.regard"):
             data = path.read_bytes()
@@ -207,10 +212,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kernels", type=int, default=60)
     parser.add_argument("--targets", type=lambda text: text.split(","), default=TARGETS)
+    # One build's half of the work, in a process of its own: a process reads its settings once.
     parser.add_argument("--print-plans", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compile-kernels", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.print_plans:
         print_plans(arguments.old, arguments.problems, arguments.seed, arguments.targets)
+        return
+    if arguments.compile_kernels:
+        compile_kernels(arguments.old)
         return
     differ = compare_plans(arguments) if arguments.problems else 0
     differ += compare_code(arguments) if arguments.kernels else 0
