@@ -8,7 +8,7 @@ import threading
 
 
 class Store:
-    """Serves at `url`; has its files in `kept`, each request in `asked`; `answer(handler)` replaces that of a GET."""
+    """Serves at `url`; keeps files in `kept` and requests in `asked`; `answer(handler)` replaces that to a GET."""
 
     def __init__(self, answer=None, certificate=None):
         self.kept, self.asked, self.answer = {}, [], answer
@@ -122,5 +122,5 @@ def long_header(handler):
 
 
 def redirect(to, code=302):
-    """`to` may contain {path} and {query}."""
+    """A redirect to `to`, in which {path} stands for the path that was asked for."""
     return lambda handler: send(handler, code, b"", Location=to.format(path=handler.path))

@@ -18,7 +18,7 @@ exec g++ "$@"
 
 
 def vector_instructions(options, source):
-    """The number of those with a stack operand, and of those that are multiply-adds or products of pairs."""
+    """The numbers of vector instructions with an operand on the stack, and of multiply-adds and products of pairs."""
     command = ["g++", *options[: options.index("-shared")], "-S", "-x", "c++", "-o", "-", str(source)]
     assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     vectors = [line for line in assembly.splitlines() if re.search(r"%[xyz]mm\d", line)]

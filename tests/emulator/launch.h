@@ -69,7 +69,7 @@ struct Thread {
 };
 
 struct Warp {
-  const void* what = nullptr;  ///< the statement at which its lanes meet
+  const void* what = nullptr;  ///< the operation for which its lanes meet
   void* data[32] = {};
   Meeting meeting;
 };

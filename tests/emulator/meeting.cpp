@@ -1,4 +1,4 @@
-// Threads that wait for each other: barriers in memory, numbered barriers of a block, of a cluster; and
+// Threads that wait for each other: barriers in memory, numbered ones of a block, and that of a cluster; and
 // instructions that need no emulation, as everything is visible at once.
 #include "emulator/barrier.h"
 #include "emulator/instructions.h"
@@ -40,7 +40,7 @@ void wait(Execution& e, const Instruction& i) {
   e.set(i.operands[0], b.phase != parity);
 }
 
-/// By the number in the first operand.
+/// The barrier of the block whose number is the first operand.
 Meeting& meeting_of(Execution& e, const Instruction& i) {
   return e.thread().block->meetings.at(e.get(i.operands[0]));
 }

@@ -19,7 +19,7 @@ struct Instruction;
 /// What one thread contributes to a product.
 struct ProductPart {
   std::vector<float*> sums;
-  std::array<std::uint32_t, 4> registers{};  // of the left operand, as they were when it was issued
+  std::array<std::uint32_t, 4> registers{};  ///< of the left operand, as they were when issued
   std::uint64_t left = 0, right = 0;         ///< operands in shared memory
   bool adds = true;
 };

@@ -219,7 +219,7 @@ TEST_F(Gpu, OMayBeAnywhereIfTheMergeStoresIt) {
 
 TEST_F(Gpu, OMayHaveAnyWholeStridesIfThreadsStoreIt) {
   Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "sm90_forward");
-  call.arguments.tensor[REGARD_O].strides[0] += 8;  // not a multiple of the row stride, as a map requires
+  call.arguments.tensor[REGARD_O].strides[0] += 8;  // a map would need a multiple of the row stride
   EXPECT_EQ(call.run(), REGARD_OK) << message();
   call.arguments.tensor[REGARD_O].strides[0] -= 4;
   EXPECT_EQ(call.run(), REGARD_REFUSED);

@@ -129,7 +129,7 @@ def unbuilt(tmp_path_factory):
 
 
 def test_what_the_demo_builds_is_all_that_is_installed(unbuilt):
-    """It builds only the command: the library, the shell scripts and the rest must be built along with it."""
+    """It builds only the command: the library, the completion scripts and the rest must be built along with it."""
     assert "--target regard_cli\n" in (ROOT / "dev").read_text()
     commands = run("ninja", "-C", unbuilt, "-t", "commands", "regard_cli")
     script = (unbuilt / "cmake_install.cmake").read_text()

@@ -1,6 +1,6 @@
-// Numbers that are all equal, huge or tiny, on every target: their rounding errors do not average out, and
-// yet a correct kernel is within the tolerances (and one that drops a key is not:
-// tests/oracle/compare_test.cpp).
+// Numbers without the spread of random ones (equal throughout or by rows, of one sign, huge, tiny), on every
+// target: their rounding errors do not average out, and yet a correct kernel is within the tolerances (and
+// one that drops a key is not: tests/oracle/compare_test.cpp).
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
@@ -39,8 +39,8 @@ TEST_P(Alike, BackwardIsRight) {
       expect_right("bwd " + dtype + " h=1 s=300 d=64", {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=1 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
                    {GetParam(), "", 2}, options);
-      // It rounds kept weights in one direction and dropped ones in another, while their sums cancel. The
-      // tolerance assumes one direction for all.
+      // It rounds dS of kept weights in one direction and dS of dropped ones in another, while their sums
+      // cancel. The tolerance assumes one direction for all.
       if (is_gpu(GetParam()) && name == "signs alternate by rows" && dtype == "bf16") continue;
       expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
                    {GetParam(), is_gpu(GetParam()) ? "" : "generic", 2}, options);

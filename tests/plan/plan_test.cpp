@@ -171,7 +171,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   };
   for (const Case& c : {
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192", 2, 4},
-           Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // otherwise the second wave would be a fifth full
+           Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // otherwise the second round would be a fifth full
            Case{"b=1 hq=32 hk=8 sq=1 sk=512", 1, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 8, 4},
            Case{"b=1 hq=32 hk=8 sq=1 sk=2048", 11, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
            Case{"b=1 hq=32 hk=8 sq=1 sk=16384", 16, 4}, Case{"b=2 hq=32 hk=8 sq=1 sk=16384", 8, 4},
@@ -346,7 +346,7 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   };
   constexpr std::int64_t all = INT32_MAX;
   for (const Case& c : {
-           // Half a wave of 132 blocks if memory is the limit, else a wave; the last four waves together.
+           // Half a round of 132 blocks if memory is the limit, else a round; the last four rounds together.
            Case{"fwd bf16 b=32 h=16 s=512 d=128 mask=causal", 16, 384},
            Case{"fwd bf16 b=8 h=16 s=2048 d=128 mask=causal", 8, 96},
            // As many as have K and V of at most 32 MB together.

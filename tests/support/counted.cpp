@@ -39,8 +39,8 @@ void count_allocation() {
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Looked up at the first lock of a kind, which repeated calls no longer need: the lookup itself may
-/// allocate.
+/// Looked up at the first lock of a kind, which comes before the repeated calls that are counted: the lookup
+/// itself may allocate.
 template <class Lock>
 using Function = int (*)(Lock*);
 template <class Lock>

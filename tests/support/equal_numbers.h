@@ -1,5 +1,5 @@
-// Numbers that are all equal, huge or tiny: their rounding errors do not average out like those of random
-// numbers.
+// Numbers without the spread of random ones: equal throughout or by rows, of one sign, huge or tiny. Their
+// rounding errors do not average out like those of random numbers.
 #pragma once
 
 #include <span>

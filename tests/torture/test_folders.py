@@ -156,7 +156,7 @@ def test_no_home(place, right):
     folder = done.lines[0]["info"]["cache"]["directory"]
     assert folder == f"/tmp/regard-{os.geteuid()}"
     with contextlib.suppress(OSError):
-        os.rmdir(folder)  # used to synchronize compiles without a cache
+        os.rmdir(folder)  # compiles without a cache take their slots there
     if os.path.exists(folder):
         pytest.skip(f"{folder} is in use here")
     try:

@@ -31,8 +31,8 @@ extern "C" __attribute__((visibility("default"))) FakeDriver* fake_driver();
 /// Makes a device's primary context current on this thread; -1: none.
 extern "C" __attribute__((visibility("default"))) void fake_use(int device);
 
-/// The streams waited for since the last call of this function, with the number of launches before each: "7@0
-/// 9@1".
+/// The streams waited for since the last call of this function, each with the number of launches before it:
+/// "7@0 9@1".
 extern "C" __attribute__((visibility("default"))) const char* fake_waits();
 
 }  // namespace regard::test
