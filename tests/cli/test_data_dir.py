@@ -1,5 +1,6 @@
 """A user's own folder of targets and profiles (REGARD_DATA_DIR), whatever its files contain."""
 
+import itertools
 import os
 import re
 import shutil
@@ -8,7 +9,6 @@ import pytest
 from places import ROOT
 
 FORWARD = "fwd fp32 h=2 s=64 d=64"
-BACKWARD = "bwd fp32 h=2 s=64 d=64"
 DECODE = "fwd fp32 hq=8 hk=1 sq=1 sk=4096 d=64"
 
 
@@ -60,25 +60,24 @@ def test_numbers_have_ranges(refused, data, file, old, new, sentence):
 
 
 @pytest.mark.parametrize(
-    "kernel, number, problem",
+    "target, kernel, number",
     [
-        ("cpu_backward", "block_q", BACKWARD),
-        ("cpu_backward", "block_k", BACKWARD),
-        ("cpu_forward", "block_k", DECODE),
-        ("cpu_forward", "block_q", FORWARD),
-        ("cpu_decode", "block_k", DECODE),
+        *itertools.product(["cpu-avx2", "cpu-generic"], ["cpu_backward", "cpu_forward"], ["block_q", "block_k"]),
+        *itertools.product(["cpu-avx2", "cpu-generic"], ["cpu_decode"], ["block_k"]),
+        *itertools.product(["sm_80", "sm_90a"], ["portable_forward", "portable_backward"], ["warps"]),
+        ("sm_80", "portable_combine", "block_dv"),
+        ("sm_90a", "sm90_forward", "stages"),
     ],
 )
-def test_a_tile_without_a_number_is_refused_with_its_line(refused, data, kernel, number, problem):
-    for target in ("cpu-avx2", "cpu-generic"):
-        path = data / "targets" / f"{target}.toml"
-        parts = path.read_text().split("[[tiles]]")
-        for i, part in enumerate(parts):
-            if f'kernel = "{kernel}"' in part:
-                parts[i] = re.sub(rf"^{number} = .*\n", "", part, flags=re.MULTILINE)
-        path.write_text("[[tiles]]".join(parts))
-    said = refused("explain", problem, "--target=cpu-avx2", REGARD_DATA_DIR=str(data))
-    assert re.search(rf"targets/cpu-avx2.toml:\d+: a tile for {kernel} needs {number}", said)
+def test_a_tile_without_a_number_is_refused_with_its_line(refused, data, target, kernel, number):
+    path = data / "targets" / f"{target}.toml"
+    parts = path.read_text().split("[[tiles]]")
+    for i, part in enumerate(parts):
+        if f'kernel = "{kernel}"' in part:
+            parts[i] = re.sub(rf"^{number} = .*\n|, {number} = +\d+", "", part, flags=re.MULTILINE)
+    path.write_text("[[tiles]]".join(parts))
+    said = refused("explain", FORWARD, f"--target={target}", REGARD_DATA_DIR=str(data))
+    assert re.search(rf"targets/{target}.toml:\d+: a tile for {kernel} needs {number}", said)
 
 
 @pytest.mark.parametrize(
