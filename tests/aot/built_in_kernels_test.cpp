@@ -23,7 +23,7 @@ Order order_in(const std::string& folder) {
   return {.kernels = {"cpu-avx2 cpu_generic_forward | any fwd"}, .compiler = "/bin/true", .folder = folder};
 }
 
-TEST(Builder, WritesOnlyWhatDiffers) {
+TEST(BuiltInKernels, WritesOnlyWhatDiffers) {
   const TemporaryFolder folder;
   const auto objects = compile_built_in(order_in(folder.path()));
   ASSERT_TRUE(objects) << objects.error().message;
@@ -47,7 +47,7 @@ void build_with_short_files(const std::string& folder) {
   _exit(!objects && objects.error().kind == ErrorKind::no_memory ? 0 : 1);
 }
 
-TEST(BuilderDeathTest, AFullDiskIsAnError) {
+TEST(BuiltInKernelsDeathTest, AFullDiskIsAnError) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder folder;
   EXPECT_EXIT(build_with_short_files(folder.path()), testing::ExitedWithCode(0),

@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-TEST(RunLanes, RunsEachLaneOnceAndTheFirstInTheCaller) {
+TEST(RunThreads, RunsEachLaneOnceAndTheFirstInTheCaller) {
   std::array<std::atomic<int>, 5> calls{};
   std::thread::id first;
   run_threads(5, [&](int lane) {
@@ -21,7 +21,7 @@ TEST(RunLanes, RunsEachLaneOnceAndTheFirstInTheCaller) {
   EXPECT_EQ(first, std::this_thread::get_id());
 }
 
-TEST(RunLanes, PassesOnAnExceptionAfterAllHaveEnded) {
+TEST(RunThreads, PassesOnAnExceptionAfterAllHaveEnded) {
   std::atomic<int> ended{0};
   const auto work = [&](int lane) {
     ++ended;
@@ -31,7 +31,7 @@ TEST(RunLanes, PassesOnAnExceptionAfterAllHaveEnded) {
   EXPECT_EQ(ended, 3);
 }
 
-TEST(ShareOut, DoesEachPieceOnceWhateverTheLanes) {
+TEST(ParallelFor, DoesEachPieceOnceWhateverTheLanes) {
   for (const std::size_t lanes : {0, 1, 3, 9}) {
     std::array<std::atomic<int>, 5> calls{};
     parallel_for(calls.size(), lanes, [&](std::size_t i) { ++calls[i]; });

@@ -46,14 +46,14 @@ std::string wrong_with_compressed(const std::string& compressed, std::uint64_t e
   return wrong_with(forged.file());
 }
 
-TEST(PackedKernel, OfAnyRightFrameIsRead) {
+TEST(CompressedKernel, OfAnyRightFrameIsRead) {
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
   EXPECT_EQ(wrong_with_compressed(frame_of(row), row.size()), "");
   const std::string empty = entry_row("{\"a\":1}", "");
   EXPECT_EQ(wrong_with_compressed(frame_of(empty), empty.size()), "");
 }
 
-TEST(PackedKernel, ThatIsNoFrameIsRefused) {
+TEST(CompressedKernel, ThatIsNoFrameIsRefused) {
   EXPECT_THAT(wrong_with_compressed("not zstd at all", 20),
               HasSubstr("its kernel 'a kernel' is damaged: it cannot be "));
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
@@ -62,7 +62,7 @@ TEST(PackedKernel, ThatIsNoFrameIsRefused) {
     EXPECT_NE(wrong_with_compressed(frame.substr(0, length), row.size()), "") << length;
 }
 
-TEST(PackedKernel, WithMoreThanOneFrameIsRefused) {
+TEST(CompressedKernel, WithMoreThanOneFrameIsRefused) {
   const std::string row = entry_row("{\"a\":1}", "x"), more = frame_of("more");
   const std::string skipped("\x50\x2a\x4d\x18\x04\x00\x00\x00more", 12);
   EXPECT_THAT(wrong_with_compressed(frame_of(row) + more, row.size() + 4),
@@ -75,7 +75,7 @@ TEST(PackedKernel, WithMoreThanOneFrameIsRefused) {
               HasSubstr("it has more than one frame"));
 }
 
-TEST(PackedKernel, OfAnotherSizeIsRefused) {
+TEST(CompressedKernel, OfAnotherSizeIsRefused) {
   const std::string row = entry_row("{\"a\":1}", std::string(5000, 'x'));
   const char* const sentence = "its frame says another size than the index";
   for (const std::uint64_t bytes : {row.size() - 1, row.size() + 1, std::size_t{8}})
@@ -84,7 +84,7 @@ TEST(PackedKernel, OfAnotherSizeIsRefused) {
 }
 
 // A frame that holds 1 GiB of zeros takes some 32 KiB.
-TEST(PackedKernel, ABombTakesNoMemory) {
+TEST(CompressedKernel, ABombTakesNoMemory) {
   const auto most_memory = [] {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -105,7 +105,7 @@ TEST(PackedKernel, ABombTakesNoMemory) {
   EXPECT_LT(most_memory() - before, 8 * 1024) << "KiB";
 }
 
-TEST(PackedKernel, WhoseManifestIsWrongIsRefused) {
+TEST(CompressedKernel, WhoseManifestIsWrongIsRefused) {
   const std::tuple<std::string, const char*> table[] = {
       {entry_row("{\"a\":1}", "x", 9), "its manifest reaches beyond its end"},
       {entry_row("{\"a\":1}", "x", 1ull << 63), "its manifest reaches beyond its end"},

@@ -222,7 +222,7 @@ TEST(Nvrtc, IsSearchedInOrderAndTheSettingReplacesAllPlaces) {
 }
 
 /// A folder with files under NVRTC's name in subfolders: links to the real one, or files that are no library.
-class NvrtcPlaces : public testing::Test {
+class NvrtcFolders : public testing::Test {
  protected:
   void put(const std::string& inside, bool real) const {
     const fs::path library = folder_ / inside / "libnvrtc.so.13";
@@ -242,7 +242,7 @@ class NvrtcPlaces : public testing::Test {
   const fs::path folder_ = own_.path();
 };
 
-TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
+TEST_F(NvrtcFolders, OneAfterTheOtherUntilOneOpens) {
   for (const char* inside : {"site-packages/nvidia/cu13/lib", "site-packages/nvidia/cuda_nvrtc/lib",
                              "cuda/lib64", "cuda/lib", "mine"}) {
     put(inside, false);
@@ -265,7 +265,7 @@ TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
 }
 
 /// The loader crashes on a library that is shorter than its headers say.
-TEST_F(NvrtcPlaces, ATruncatedLibraryIsASentence) {
+TEST_F(NvrtcFolders, ATruncatedLibraryIsASentence) {
   const std::string mine = folder_ / "mine";
   put("mine", true);
   const auto put_start_of = [&](const fs::path& whole) {
@@ -285,7 +285,7 @@ TEST_F(NvrtcPlaces, ATruncatedLibraryIsASentence) {
   EXPECT_THAT(search(mine), HasSubstr("/mine/libnvrtc.so.13: it is truncated)"));
 }
 
-TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {
+TEST_F(NvrtcFolders, WhatIsNotThereIsOneSentenceWithAllPlaces) {
   const TemporaryFolder folder;
   const std::string none = folder.path() + "/none";
   const std::string message = [&none] {

@@ -23,7 +23,7 @@ class Execution {
     for (next_ = 0; next_ < program.instructions.size();) {
       const ptx::Instruction& instruction = program.instructions[next_++];
       if (instruction.guard < 0 ||
-          (locals_[static_cast<std::size_t>(instruction.guard)] != 0) == instruction.predicate)
+          (locals_[static_cast<std::size_t>(instruction.guard)] != 0) == instruction.guard_value)
         instruction.execute(*this, instruction);
     }
   }

@@ -72,9 +72,9 @@ class Parser {
     Instruction instruction{};
     if (statement.starts_with('@')) {
       const std::size_t end = statement.find(' ');
-      instruction.predicate = statement[1] != '!';
+      instruction.guard_value = statement[1] != '!';
       instruction.guard =
-          local(statement.substr(instruction.predicate ? 1 : 2, end - (instruction.predicate ? 1 : 2)));
+          local(statement.substr(instruction.guard_value ? 1 : 2, end - (instruction.guard_value ? 1 : 2)));
       statement = trimmed(statement.substr(end));
     }
     const std::size_t end = statement.find(' ');

@@ -24,8 +24,8 @@ struct Instruction {
   std::string name;  ///< "cvt.rn.bf16x2.f32"
   void (*execute)(Execution&, const Instruction&);
   std::vector<Operand> operands;
-  int guard = -1;  ///< the register that must be `predicate`; -1: none
-  bool predicate = true;
+  int guard = -1;  ///< the register that must be `guard_value`; -1: none
+  bool guard_value = true;
 };
 
 struct Program {

@@ -98,8 +98,8 @@ def test_a_batch_of_nothing():
     assert o.shape == q.shape and lse.shape == (0, 2, 5)
     sink, bias = torch.zeros(2, device="cuda"), torch.zeros(1, 2, 5, 5, device="cuda", dtype=torch.bfloat16)
     given = {"sink": sink, "bias": bias}
-    expected = {"grad_bias": torch.full_like(bias, float("nan")), "grad_sink": torch.full_like(sink, float("nan"))}
-    *gradients, grad_bias, grad_sink = regard.attention_backward(q, q, q, q, o, lse, **given, **expected)
+    given_outputs = {"grad_bias": torch.full_like(bias, float("nan")), "grad_sink": torch.full_like(sink, float("nan"))}
+    *gradients, grad_bias, grad_sink = regard.attention_backward(q, q, q, q, o, lse, **given, **given_outputs)
     assert all(gradient.shape == q.shape for gradient in gradients)
     assert not grad_bias.any() and not grad_sink.any()
 

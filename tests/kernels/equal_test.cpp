@@ -9,9 +9,9 @@
 namespace regard::test {
 namespace {
 
-class Alike : public testing::TestWithParam<std::string> {};
+class EqualNumbers : public testing::TestWithParam<std::string> {};
 
-TEST_P(Alike, ForwardIsRight) {
+TEST_P(EqualNumbers, ForwardIsRight) {
   for (const Numbers& numbers : equal_numbers()) {
     CaseOptions options;
     options.numbers = &numbers;
@@ -26,7 +26,7 @@ TEST_P(Alike, ForwardIsRight) {
   }
 }
 
-TEST_P(Alike, BackwardIsRight) {
+TEST_P(EqualNumbers, BackwardIsRight) {
   for (const Numbers& numbers : equal_numbers()) {
     CaseOptions options;
     options.numbers = &numbers;
@@ -48,7 +48,7 @@ TEST_P(Alike, BackwardIsRight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Alike, testing::ValuesIn(runnable_targets()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, EqualNumbers, testing::ValuesIn(runnable_targets()), [](const auto& info) {
   std::string name = info.param;
   std::ranges::replace(name, '-', '_');
   return name;

@@ -17,14 +17,14 @@ template <class Record, class Check>
 void with_each_field_changed(Check&& check) {
   std::mt19937_64 random(3);
   const Record defaults;
-  for_each_field(defaults, [&](Field requested, const auto&) {
+  for_each_field(defaults, [&](Field changed_field, const auto&) {
     Record changed;
     for_each_field(changed, [&](Field field, auto& value) {
-      if (field != requested) return;
+      if (field != changed_field) return;
       const auto before = value;
       while (value == before) randomize(random, value);
     });
-    check(info(requested).name, changed);
+    check(info(changed_field).name, changed);
   });
 }
 

@@ -31,7 +31,7 @@ void compare_with_counting(const std::string& text) {
   EXPECT_EQ(visible_keys(problem), keys) << text;
 }
 
-TEST(VisiblePairsAndKeys, AgreeWithCounting) {
+TEST(VisibleScoresAndKeys, AgreeWithCounting) {
   for (const char* mask : {"none", "causal", "causal_top_left"}) {
     for (const auto& [sq, sk] :
          {std::pair(7, 7), std::pair(3, 9), std::pair(9, 3), std::pair(0, 4), std::pair(4, 0)}) {
@@ -53,7 +53,7 @@ TEST(VisiblePairsAndKeys, AgreeWithCounting) {
   }
 }
 
-TEST(VisiblePairs, HugeProblemsTakeNoTime) {
+TEST(VisibleScores, HugeProblemsTakeNoTime) {
   const Problem problem = *parse("fwd s=1000000000 d=64 mask=causal");
   EXPECT_DOUBLE_EQ(visible_scores(problem), 1e9 * (1e9 + 1) / 2);
 }
