@@ -6,7 +6,8 @@ import pytest
 from here import KERNELS, Crowd, run, targets
 
 # Tests of memory check that of this process; a GPU has its own.
-FILTER = "--gtest_filter=Forward.*:Backward.*:BiasType.*:Decode.*:Parts.*:*/EightBits.*:*/EqualNumbers.Backward*-*.MemoryIsLinear*"
+SUITES = "Forward.*:Backward.*:BiasType.*:Decode.*:Parts.*:*/EightBits.*:*/EqualNumbers.Backward*"
+FILTER = f"--gtest_filter={SUITES}-*.MemoryIsLinear*"
 
 
 def names_of_tests(target):
