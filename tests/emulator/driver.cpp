@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "emulator/launch.h"
+#include "emulator/cuda_launch.h"
 #include "emulator/tensor_map.h"
 #include "gpu/fake_driver/fake_driver.h"
 
@@ -110,7 +110,7 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function functio
   if (c.shared_bytes > kernel.most_shared)
     return fail(invalid_value,
                 fmt::format("{} bytes of shared memory are more than the kernel was given", c.shared_bytes));
-  emulator::Grid grid{c.grid[0], c.block[0], 1, c.shared_bytes, multiprocessor().capability};
+  emulator::CudaGrid grid{c.grid[0], c.block[0], 1, c.shared_bytes, multiprocessor().capability};
   for (unsigned i = 0; i < configuration->attribute_count; ++i)
     if (configuration->attributes[i].id == attribute_cluster)
       grid.cluster = configuration->attributes[i].cluster[0];
@@ -118,7 +118,9 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function functio
     return fail(invalid_value, "the blocks are no multiple of a cluster's");
   ++regard::test::fake_driver()->launches;
   try {
-    emulator::Launch(grid, *kernel.runtime, [&] { kernel.launch(parameters); });
+    emulator::CudaLaunch launch(grid, [&] { kernel.launch(parameters); });
+    *kernel.runtime = &launch;
+    launch.run();
   } catch (const std::exception& error) {
     return fail(launch_failed, error.what());
   }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "emulator/position.h"
 #include "emulator/products.h"
-#include "emulator/runtime.h"
 
 namespace emulator {
 
@@ -70,8 +70,9 @@ struct Thread {
 
 struct Warp {
   const void* what = nullptr;  ///< the operation for which its lanes meet
-  void* data[32] = {};
+  void* data[64] = {};
   Meeting meeting;
+  int ended = 0;  ///< lanes
 };
 
 struct Cluster {
@@ -92,22 +93,19 @@ struct Block {
 
 /// The parameters of a launch.
 struct Grid {
-  unsigned blocks, threads, cluster, shared_bytes;
-  int capability;  ///< of the device, in tenths
+  unsigned blocks, threads, cluster;
+  std::size_t shared_bytes;  ///< of a block, all that its kernel may reach
+  unsigned warp = 32;        ///< lanes of a warp
 };
 
-class Launch final : public Runtime {
+class Launch {
  public:
-  /// Runs all blocks, and makes itself accessible to the kernel; throws std::runtime_error if the kernel
-  /// breaks a rule or hangs.
-  Launch(const Grid&, Runtime*& of_kernel, std::function<void()> kernel);
+  /// `of_running`: where the position of the running thread is written.
+  Launch(const Grid&, Position& of_running, std::function<void()> kernel);
+  virtual ~Launch() = default;
 
-  void execute(Site&, const Operand* operands, int count) override;
-  std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) override;
-  bool sync_block(bool value) override;
-  void* fixed_memory(int number) override;
-  void* dynamic_memory(std::uint32_t alignment) override;
-  std::uint32_t shared_address(const void*) override;
+  /// Runs all blocks; throws std::runtime_error if the kernel breaks a rule or hangs.
+  void run();
 
   // For instructions: the thread that is running.
   Thread& thread() { return *thread_; }
@@ -115,7 +113,8 @@ class Launch final : public Runtime {
   void wait(const char* what, std::function<bool()> ready);
   /// Lets other threads run once.
   void pause();
-  /// For all lanes of the warp: the last one to arrive performs it with what each lane provided.
+  /// For all lanes of the warp: the last one to arrive performs it with what each lane provided. `what` is
+  /// the same for all of them and for nothing else.
   void with_warp(const void* what, void* mine, const std::function<void(void* const* of_lanes)>&);
   /// `bytes` of shared memory at an address, which may be another block's of the cluster.
   std::uint8_t* shared(std::uint32_t address, std::size_t bytes);
@@ -130,16 +129,17 @@ class Launch final : public Runtime {
   void begin(std::function<void()> work) { work_.push_back(std::move(work)); }
   bool coin() { return random_() % 2 == 0; }
 
+ protected:
+  const Grid& grid() const { return grid_; }
+  /// Waits for all threads of the block; returns whether `value` is true for one of them.
+  bool meet_block(const char* what, bool value);
+  /// A thread's end: what must not be left undone.
+  virtual void ending(Thread&) {}
+
  private:
-  /// Where dynamic shared memory begins: aligned as the kernel declares it, but no better.
-  static constexpr std::uint32_t dynamic_start(std::uint32_t alignment) {
-    constexpr std::uint32_t fixed = fixed_variables * fixed_memory_bytes;
-    return (fixed + 2 * alignment - 1) / (2 * alignment) * (2 * alignment) + alignment;
-  }
-  static constexpr std::uint32_t largest_alignment = 1024;
   static constexpr int rank_shift = 24;
 
-  void run(unsigned first_block, unsigned blocks);
+  void run_blocks(unsigned first_block, unsigned blocks);
   void start(Thread&, Block&, unsigned block, unsigned number);
   void loop();
   bool resume(Thread&);
@@ -150,6 +150,7 @@ class Launch final : public Runtime {
   static void enter(unsigned high, unsigned low);
 
   Grid grid_;
+  Position& position_;
   std::function<void()> kernel_;
   std::deque<Cluster> clusters_;
   std::deque<Block> blocks_;

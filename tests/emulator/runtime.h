@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "emulator/position.h"
+
 namespace emulator {
 
 /// An operand of an `asm` statement: its address, or text that is part of the instruction.
@@ -18,15 +20,6 @@ struct Operand {
 struct Site {
   const char* text;
   const void* program;
-};
-
-struct Index {
-  unsigned x, y, z;
-};
-
-/// A thread's position in its launch.
-struct Position {
-  Index thread, block, block_size, grid_size;
 };
 
 /// An operation that the lanes of a warp perform together.

@@ -1,0 +1,142 @@
+// libhiprtc.so.6 without ROCm: the code object that it returns is a shared object for this machine, built by
+// the host's compiler, with AMD's machine number in its header. The emulated driver loads it.
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "emulator/hip/chips.h"
+#include "emulator/hip/translate.h"
+#include "support/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Program {
+  std::string source, log, code;
+};
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& file, std::string_view text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+void run(const std::string& command, const fs::path& log) {
+  if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
+    throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));
+}
+
+/// "gfx942" of "--offload-arch=gfx942:sramecc+".
+std::string chip_of(int count, const char* const* options) {
+  for (int i = 0; i < count; ++i) {
+    const std::string_view option = options[i];
+    if (!option.starts_with("--offload-arch=") && !option.starts_with("--gpu-architecture=")) continue;
+    const std::string_view chip = option.substr(option.find('=') + 1);
+    return std::string(chip.substr(0, chip.find(':')));
+  }
+  throw std::runtime_error("no --offload-arch");
+}
+
+/// A kernel's variables begin with a pattern, as registers do. Where lanes of a wave meet is known by the
+/// place in the code, which therefore must not be duplicated (-fno-thread-jumps). Multiply-adds are fused, as
+/// by AMD's compilers.
+constexpr const char* options =
+    "-std=c++20 -O1 -w -fvisibility=hidden -fno-strict-aliasing -ftrivial-auto-var-init=pattern "
+    "-fno-thread-jumps -fno-tree-tail-merge -ffp-contract=fast -fPIC -shared"
+#if defined(__x86_64__)
+    " -march=x86-64-v3"
+#endif
+    ;
+
+std::string compiled(const std::string& source, const std::string& chip) {
+  const regard::TemporaryFolder temporary;
+  const fs::path folder = temporary.path(), plain = folder / "kernel.hip",
+                 preprocessed = folder / "kernel.ii", translated = folder / "kernel.cpp",
+                 object = folder / "kernel.so", log = folder / "log";
+  write(plain, source);
+  std::string macro = chip;
+  for (char& c : macro)
+    if (c == '-') c = '_';
+  const unsigned wave = emulator::hip::chip_named(chip).wave;
+  run(fmt::format("{} -E -P -x c++ -std=c++20 -D__HIP__ -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
+                  "-D__AMDGCN_WAVEFRONT_SIZE__={} '{}' -o '{}'",
+                  EMULATOR_COMPILER, macro, wave, plain.string(), preprocessed.string()),
+      log);
+  write(translated, emulator::hip::translate(read(preprocessed)));
+  if (const char* const kept = std::getenv("EMULATOR_KEEP")) write(kept, read(translated));
+  run(fmt::format("{} {} -I'{}' '{}' -o '{}'", EMULATOR_COMPILER, options, EMULATOR_HEADERS,
+                  translated.string(), object.string()),
+      log);
+  std::string code = read(object);
+  reinterpret_cast<Elf64_Ehdr*>(code.data())->e_machine = EM_AMDGPU;
+  return code;
+}
+
+Program& of(void* program) {
+  return *static_cast<Program*>(program);
+}
+int copy(const std::string& text, char* to, std::size_t end_mark) {
+  std::memcpy(to, text.data(), text.size() + end_mark);
+  return 0;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int hiprtcVersion(int* major, int* minor) {
+  *major = 6, *minor = 4;
+  return 0;
+}
+const char* hiprtcGetErrorString(int result) {
+  return result == 0 ? "HIPRTC_SUCCESS" : "HIPRTC_ERROR_COMPILATION";
+}
+int hiprtcCreateProgram(void** program, const char* source, const char*, int, const char* const*,
+                        const char* const*) {
+  *program = new Program{source, {}, {}};
+  return 0;
+}
+int hiprtcDestroyProgram(void** program) {
+  delete static_cast<Program*>(*program);
+  *program = nullptr;
+  return 0;
+}
+int hiprtcCompileProgram(void* program, int count, const char* const* options_of_user) {
+  Program& p = of(program);
+  try {
+    p.code = compiled(p.source, chip_of(count, options_of_user));
+  } catch (const std::exception& error) {
+    p.log = error.what();
+    return 6;
+  }
+  return 0;
+}
+int hiprtcGetCodeSize(void* program, std::size_t* size) {
+  *size = of(program).code.size();
+  return 0;
+}
+int hiprtcGetCode(void* program, char* to) {
+  return copy(of(program).code, to, 0);
+}
+int hiprtcGetProgramLogSize(void* program, std::size_t* size) {
+  *size = of(program).log.size() + 1;
+  return 0;
+}
+int hiprtcGetProgramLog(void* program, char* to) {
+  return copy(of(program).log, to, 1);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
