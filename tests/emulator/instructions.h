@@ -11,6 +11,7 @@
 
 #include "emulator/launch.h"
 #include "emulator/ptx.h"
+#include "emulator/runtime.h"
 
 namespace emulator {
 

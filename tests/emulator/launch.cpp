@@ -62,6 +62,7 @@ void Launch::run_blocks(unsigned first_block, unsigned blocks) {
     for (unsigned t = 0; t < grid_.threads; ++t)
       start(threads_[i * grid_.threads + t], block, first_block + i, t);
   }
+  starting(blocks);
   rounds_ = 0;
   loop();
 }

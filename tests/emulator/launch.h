@@ -133,6 +133,8 @@ class Launch {
   const Grid& grid() const { return grid_; }
   /// Waits for all threads of the block; returns whether `value` is true for one of them.
   bool meet_block(const char* what, bool value);
+  /// Before these many blocks run together.
+  virtual void starting(unsigned /*blocks*/) {}
   /// A thread's end: what must not be left undone.
   virtual void ending(Thread&) {}
 

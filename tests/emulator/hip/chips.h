@@ -13,9 +13,12 @@ struct Chip {
   Family family;
   unsigned wave;       ///< lanes
   unsigned lds_bytes;  ///< the most of a block
+  unsigned machine;    ///< its number in the header of a code object (EF_AMDGPU_MACH_…)
 };
 
 /// By its name as a compiler's target, such as "gfx942"; throws std::runtime_error for an unknown one.
 const Chip& chip_named(std::string_view name);
+/// By its number in the header of a code object.
+const Chip& chip_numbered(unsigned machine);
 
 }  // namespace emulator::hip

@@ -1,4 +1,4 @@
-// Kernels of the emulated HIP runtime.
+// Modules and kernels of the emulated HIP runtime.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -10,52 +10,51 @@
 #include <mutex>
 #include <string>
 
+#include "emulator/hip/host_device.h"
 #include "emulator/hip/launch.h"
+#include "emulator/hip/lds_report.h"
+
+using namespace emulator::hip;  // NOLINT: its types are what this library's functions take
 
 namespace {
 
-using Code = int;
-constexpr Code success = 0, invalid_value = 1, invalid_image = 200, launch_failed = 719;
-
 /// The symbols of a kernel's shared object (translate.h).
 struct Kernel {
-  emulator::hip::Runtime** runtime;
+  Runtime** runtime;
   void (*launch)(void** parameters);
   int static_variables;
   std::string name;
+  const Chip& chip;  ///< that it was compiled for
 };
-
-thread_local std::string last_error = "no error";
-
-Code fail(Code code, const std::string& text) {
-  last_error = text;
-  return code;
-}
-
-const char* chip_name() {
-  const char* const chip = std::getenv("EMULATED_CHIP");
-  return chip == nullptr ? "gfx942" : chip;
-}
 
 template <class T>
 T* symbol(void* object, const char* name) {
   return reinterpret_cast<T*>(dlsym(object, name));
 }
 
+/// Code for a chip runs on that one; code for a family runs on all of its chips.
+bool runs_on(const Chip& code, const Chip& chip) {
+  return code.name == chip.name ||
+         (code.name.ends_with("-generic") && code.wave == chip.wave &&
+          code.name.substr(0, 5) == chip.name.substr(0, 5)) ||
+         (code.name == "gfx9-4-generic" && (chip.family & (cdna3 | cdna4)) != 0);
+}
+
+std::string counted;  ///< hipEmulatedLdsReport
+
 }  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-const char* hipGetErrorString(Code code) {
-  return code == success ? "no error" : last_error.c_str();
-}
-
 Code hipModuleLoadData(void** module, const void* image) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
-  if (header.e_machine != EM_AMDGPU) return fail(invalid_image, "this is no code object of AMD");
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_AMDGPU)
+    return fail(invalid_image, "this is no code object of AMD");
   const std::size_t bytes = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
+  const unsigned machine = header.e_flags & 0xff;
+  header.e_flags = 0;
   header.e_machine = EM_X86_64;
 #if defined(__aarch64__)
   header.e_machine = EM_AARCH64;
@@ -64,23 +63,36 @@ Code hipModuleLoadData(void** module, const void* image) {
   const bool written = write(file, &header, sizeof header) == sizeof header &&
                        write(file, static_cast<const char*>(image) + sizeof header, bytes - sizeof header) ==
                            static_cast<ssize_t>(bytes - sizeof header);
-  void* const object =
-      written ? dlopen(fmt::format("/proc/self/fd/{}", file).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  // The file stays open: otherwise another of the same name would be mistaken for this one.
-  if (object == nullptr) return fail(invalid_image, written ? dlerror() : "no memory for a kernel");
-  *module = new Kernel{symbol<emulator::hip::Runtime*>(object, "emulator_runtime"),
-                       symbol<void(void**)>(object, "emulator_launch"),
-                       *symbol<const int>(object, "emulator_static_variables"),
-                       symbol<const char>(object, "emulator_kernel")};
+  try {
+    const Chip& chip = chip_numbered(machine);
+    if (!runs_on(chip, current_chip()))
+      return fail(no_binary, fmt::format("code for {} does not run on {}", chip.name, current_chip().name));
+    void* const object =
+        written ? dlopen(fmt::format("/proc/{}/fd/{}", getpid(), file).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+    // The file stays open: otherwise another of the same name would be mistaken for this one.
+    if (object == nullptr) return fail(invalid_image, written ? dlerror() : "no memory for a kernel");
+    if (symbol<void>(object, "emulator_launch") == nullptr)
+      return fail(invalid_image, "this is a code object for a GPU, not for the emulator");
+    *module = new Kernel{symbol<Runtime*>(object, "emulator_runtime"),
+                         symbol<void(void**)>(object, "emulator_launch"),
+                         *symbol<const int>(object, "emulator_static_variables"),
+                         symbol<const char>(object, "emulator_kernel"), chip};
+  } catch (const std::exception& error) {
+    return fail(no_binary, error.what());
+  }
   return success;
 }
+/// Kernels are few, and what was counted of them is read later.
 Code hipModuleUnload(void*) {
   return success;
 }
 Code hipModuleGetFunction(void** function, void* module, const char* name) {
   if (static_cast<Kernel*>(module)->name != name)
-    return fail(500, fmt::format("the code object has no kernel '{}'", name));
+    return fail(not_found, fmt::format("the code object has no kernel '{}'", name));
   *function = module;
+  return success;
+}
+Code hipFuncSetAttribute(const void*, int, int) {
   return success;
 }
 
@@ -93,15 +105,22 @@ Code hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, uns
   if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1)
     return fail(invalid_value, "launches of more than one dimension are not emulated");
   try {
-    emulator::hip::HipLaunch launch(emulator::hip::chip_named(chip_name()),
-                                    {grid_x, block_x, dynamic_bytes, kernel.static_variables},
-                                    [&] { kernel.launch(parameters); });
+    HipLaunch launch(
+        kernel.chip,
+        {grid_x, block_x, dynamic_bytes, kernel.static_variables, std::getenv("EMULATOR_LDS") != nullptr},
+        [&] { kernel.launch(parameters); });
     *kernel.runtime = &launch;
     launch.run();
+    counted = lds_report(launch.lds_counts());
   } catch (const std::exception& error) {
     return fail(launch_failed, error.what());
   }
   return success;
+}
+
+/// Not of HIP: what lds_report returned for the last launch, if EMULATOR_LDS is set.
+const char* hipEmulatedLdsReport() {
+  return counted.c_str();
 }
 
 }  // extern "C"

@@ -52,7 +52,7 @@ std::string chip_of(int count, const char* const* options) {
 /// place in the code, which therefore must not be duplicated (-fno-thread-jumps). Multiply-adds are fused, as
 /// by AMD's compilers.
 constexpr const char* options =
-    "-std=c++20 -O1 -w -fvisibility=hidden -fno-strict-aliasing -ftrivial-auto-var-init=pattern "
+    "-std=c++20 -O1 -g1 -w -fvisibility=hidden -fno-strict-aliasing -ftrivial-auto-var-init=pattern "
     "-fno-thread-jumps -fno-tree-tail-merge -ffp-contract=fast -fPIC -shared"
 #if defined(__x86_64__)
     " -march=x86-64-v3"
@@ -69,7 +69,7 @@ std::string compiled(const std::string& source, const std::string& chip) {
   for (char& c : macro)
     if (c == '-') c = '_';
   const unsigned wave = emulator::hip::chip_named(chip).wave;
-  run(fmt::format("{} -E -P -x c++ -std=c++20 -D__HIP__ -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
+  run(fmt::format("{} -E -x c++ -std=c++20 -D__HIP__ -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
                   "-D__AMDGCN_WAVEFRONT_SIZE__={} '{}' -o '{}'",
                   EMULATOR_COMPILER, macro, wave, plain.string(), preprocessed.string()),
       log);
@@ -79,7 +79,9 @@ std::string compiled(const std::string& source, const std::string& chip) {
                   translated.string(), object.string()),
       log);
   std::string code = read(object);
-  reinterpret_cast<Elf64_Ehdr*>(code.data())->e_machine = EM_AMDGPU;
+  auto& header = *reinterpret_cast<Elf64_Ehdr*>(code.data());
+  header.e_machine = EM_AMDGPU;
+  header.e_flags = emulator::hip::chip_named(chip).machine;
   return code;
 }
 

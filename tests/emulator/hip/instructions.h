@@ -17,6 +17,7 @@ struct Lanes {
   HipLaunch& launch;
   const Chip& chip;
   void* const* given;
+  const void* place;  ///< of the builtin, in the code of the kernel
 
   template <class T>
   T& of(unsigned lane) const {

@@ -68,7 +68,7 @@ void read_transposed(const Named&, const Lanes& lanes) {
     std::array<const std::uint16_t*, 16> from{};
     for (unsigned s = 0; s < 16; ++s)
       from[s] = reinterpret_cast<const std::uint16_t*>(
-          lanes.launch.lds_of_wave(lanes.of<TransposedRead>(first + s).address, 8));
+          lanes.launch.read_for_lane(lanes.place, first + s, lanes.of<TransposedRead>(first + s).address, 8));
     for (unsigned l = 0; l < 16; ++l)
       for (unsigned row = 0; row < 4; ++row)
         lanes.of<TransposedRead>(first + l).result[row] = from[4 * row + l / 4][l % 4];

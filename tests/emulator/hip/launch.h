@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "emulator/hip/chips.h"
 #include "emulator/hip/runtime.h"
+#include "emulator/hip/wave.h"
 #include "emulator/launch.h"
 
 namespace emulator::hip {
@@ -17,6 +18,7 @@ struct HipGrid {
   unsigned blocks, threads;
   unsigned dynamic_bytes;  ///< of LDS
   int static_variables;    ///< of LDS
+  bool counts_lds = false;
 };
 
 class HipLaunch final : public Runtime, public Launch {
@@ -31,21 +33,32 @@ class HipLaunch final : public Runtime, public Launch {
   void* static_memory(int number) override;
   void* dynamic_memory() override;
   void copy_to_lds(Builtin&, const void* from, std::uint32_t base, std::uint32_t bytes) override;
-  void wait_for_copies(unsigned left) override;
   void wait_count(unsigned immediate) override;
-  void fence(int order, const char* scope) override;
+  void fence(int order, std::string_view scope) override;
   void barrier() override;
   void pause() override { Launch::pause(); }
 
-  /// Of an instruction that reads for all lanes of the wave.
-  const std::uint8_t* lds_of_wave(std::uint32_t address, std::uint32_t bytes);
+  /// The LDS instructions by their place in the kernel's code, if they are counted.
+  const std::map<const void*, LdsCount>& lds_counts() const { return counts_; }
+  /// For an instruction at this place of the code that reads for all lanes of the running wave.
+  const std::uint8_t* read_for_lane(const void* place, unsigned lane, std::uint32_t address,
+                                    std::uint32_t bytes);
 
  private:
+  WaveState& wave_state();
+  LaneState& lane_state() { return wave_state().lanes[static_cast<std::size_t>(thread().lane)]; }
+  void note(const void* place, LdsUse, std::uint32_t address, std::uint32_t bytes);
+  void end_accesses(WaveState&);
+  void wait_for_copies(unsigned left);
+  void starting(unsigned blocks) override;
   std::uint8_t* place(std::uint32_t address, std::uint32_t bytes, std::uint32_t alignment);
   void ending(Thread&) override;
 
   const Chip& chip_;
   std::uint32_t dynamic_start_;
+  bool counts_lds_;
+  std::vector<WaveState> waves_;  ///< of the blocks that run together
+  std::map<const void*, LdsCount> counts_;
 };
 
 }  // namespace emulator::hip

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "emulator/position.h"
 
@@ -50,10 +51,9 @@ class Runtime {
   virtual void* dynamic_memory() = 0;
   /// Copies `bytes` of each lane to LDS, behind each other from `base` on, which all lanes agree on.
   virtual void copy_to_lds(Builtin&, const void* from, std::uint32_t base, std::uint32_t bytes) = 0;
-  /// Until at most `left` of the lane's copies are on their way.
-  virtual void wait_for_copies(unsigned left) = 0;
+  /// `immediate`: of s_waitcnt.
   virtual void wait_count(unsigned immediate) = 0;
-  virtual void fence(int order, const char* scope) = 0;
+  virtual void fence(int order, std::string_view scope) = 0;
   virtual void barrier() = 0;
   /// Lets other lanes run.
   virtual void pause() = 0;
