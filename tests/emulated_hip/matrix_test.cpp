@@ -156,7 +156,7 @@ TEST(HipMatrix, Cdna2HasNoSubnormalOperands) {
                           "x.out[thread] = sums[0];");
   std::vector<float> out(64);
   ASSERT_EQ(HipKernel(source, "gfx942").run({}, out.data()), "");
-  EXPECT_THAT(out, testing::Each(0x1p-20f));
+  EXPECT_THAT(out, testing::Each(0x1p-19f));
   ASSERT_EQ(HipKernel(source, "gfx90a").run({}, out.data()), "");
   EXPECT_THAT(out, testing::Each(0.0f));
 }

@@ -68,7 +68,8 @@ Code hipModuleLoadData(void** module, const void* image) {
     if (!runs_on(chip, current_chip()))
       return fail(no_binary, fmt::format("code for {} does not run on {}", chip.name, current_chip().name));
     void* const object =
-        written ? dlopen(fmt::format("/proc/{}/fd/{}", getpid(), file).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+        written ? dlopen(fmt::format("/proc/{}/fd/{}", getpid(), file).c_str(), RTLD_NOW | RTLD_LOCAL)
+                : nullptr;
     // The file stays open: otherwise another of the same name would be mistaken for this one.
     if (object == nullptr) return fail(invalid_image, written ? dlerror() : "no memory for a kernel");
     if (symbol<void>(object, "emulator_launch") == nullptr)

@@ -75,6 +75,8 @@ void read_transposed(const Named&, const Lanes& lanes) {
   }
 }
 
+void meet(const Named&, const Lanes&) {}
+
 }  // namespace
 
 std::span<const Named> lane_builtins() {
@@ -91,6 +93,7 @@ std::span<const Named> lane_builtins() {
       {"ds_read_tr16_b64_v4i16", cdna4, read_transposed},
       {"ds_read_tr16_b64_v4f16", cdna4, read_transposed},
       {"ds_read_tr16_b64_v4bf16", cdna4, read_transposed},
+      {"wave_barrier", every_chip, meet},
       {"global_load_lds", cdna, nullptr},
   };
   return table;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -169,7 +168,11 @@ EMULATED void __builtin_amdgcn_sched_group_barrier(int, int, int) {}
 EMULATED void __builtin_amdgcn_sched_barrier(int) {}
 EMULATED void __builtin_amdgcn_iglp_opt(int) {}
 EMULATED void __builtin_amdgcn_s_setprio(int) {}
-EMULATED void __builtin_amdgcn_wave_barrier() {}
+/// Lanes that run in lockstep on the GPU meet here: what one has written before, the others can read.
+EMULATED void __builtin_amdgcn_wave_barrier() {
+  static emulator::hip::Builtin builtin{"wave_barrier"};
+  emulator_runtime->together(builtin, nullptr);
+}
 
 // ---- matrix instructions; for `short`, also where the builtin takes __bf16, which this compiler lacks
 #define EMULATED_MFMA(name, Sums)                                                              \

@@ -38,7 +38,8 @@ struct Translated {
 
 /// A statement that declares a variable of LDS: `extern … unsigned char name[];` or `… float name[2][3];`.
 Translated with_shared_variables(std::string text) {
-  static const std::regex shared(R"(__attribute__\s*\(\((?:[\w, ()]*[ ,(])?(?:__)?shared(?:__)?\b)");
+  static const std::regex shared(
+      R"(__attribute__\s*\(\((?:\w+(?:\([^()]*\))?\s*,\s*)*(?:__)?shared(?:__)?\s*[,)])");
   static const std::regex declaration(R"(^([\w:\s]*[\w:])\s+(\w+)\s*((?:\[[^\]]*\]\s*)*)$)");
   Translated out;
   std::smatch found;
@@ -85,7 +86,7 @@ std::string with_lds_pointers(const std::string& text) {
 }  // namespace
 
 std::string translate(std::string_view source) {
-  static const std::regex kernel(R"(\bglobal\b[^;{}]*\bvoid\s+(\w+)\s*\()");
+  static const std::regex kernel(R"(__attribute__\s*\(\(\s*(?:__)?global\b[^;{}]*\bvoid\s+(\w+)\s*\()");
   const Translated translated = with_shared_variables(with_lds_pointers(std::string(source)));
   const std::string text = std::regex_replace(translated.text, std::regex(R"(\b__bf16\b)"), "short");
   std::smatch found;
