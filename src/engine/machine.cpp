@@ -91,8 +91,7 @@ Result<const Target*> best_gpu_target(const gpu::Backend& backend) {
     if (word(target.kind) != gpu::kind_of(backend) || !has_kernels(target)) continue;
     if (gpu::runs_on(**device, target.name)) return &target;
   }
-  return refused(fmt::format("there are no kernels for {}, whose compute capability is {}.{}",
-                             (*device)->name, (*device)->major, (*device)->minor));
+  return refused(fmt::format("there are no kernels for {}, which is {}", (*device)->name, (*device)->chip));
 }
 
 Result<int> thread_count(int requested) {
