@@ -29,11 +29,11 @@ TEST(AmdChips, RunCodeOfTheirNameAndOfTheirFamily) {
     const char *target, *chip;
     bool runs;
   };
-  for (const Row& row :
-       {Row{"gfx942", "gfx942", true}, Row{"gfx942", "gfx950", false}, Row{"gfx9-4-generic", "gfx942", true},
-        Row{"gfx9-4-generic", "gfx950", true}, Row{"gfx9-4-generic", "gfx90a", false},
-        Row{"gfx1100", "gfx1101", false}, Row{"gfx11-generic", "gfx1100", true},
-        Row{"gfx11-generic", "gfx1151", true}, Row{"gfx11-generic", "gfx1201", false},
+  for (const Row& row : {Row{"gfx942", "gfx942", true}, Row{"gfx942", "gfx950", false},
+                         Row{"gfx9-4-generic", "gfx942", true}, Row{"gfx9-4-generic", "gfx950", true},
+                         Row{"gfx9-4-generic", "gfx90a", false}, Row{"gfx1100", "gfx1101", false},
+                         Row{"gfx11-generic", "gfx1100", true}, Row{"gfx11-generic", "gfx1151", true},
+                         Row{"gfx11-generic", "gfx1201", false}, Row{"gfx12-generic", "gfx1200", true}})
     EXPECT_EQ(hip::runs_on_chip(row.target, row.chip), row.runs) << row.target << " on " << row.chip;
 }
 
