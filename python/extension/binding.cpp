@@ -71,7 +71,7 @@ void Binding::bind(regard_role role, const ArrayView& given) {
   if (place_ == Place::host && !host)
     raise(REGARD_INVALID, std::string(name) +
                               " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
-                              "takes them on the GPU");
+                              "and target='hip' take them on the GPU");
   if (place_ == Place::gpu && host)
     raise(REGARD_INVALID,
           std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
@@ -105,7 +105,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
               "a plain tensor");
   if (torch && is_lazy_torch(array)) {
     // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
-    if (written || on_gpu(array, name))
+    if (written || gpu_of(array, name) != nullptr)
       raise(REGARD_INVALID,
             std::string(name) +
                 " has PyTorch's negative or conjugate bit set, so its elements are not what its memory "

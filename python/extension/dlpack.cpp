@@ -16,14 +16,19 @@
 namespace regard::python {
 namespace {
 
+/// Null for the device types of DLPack that no target is for.
+const char* target_of(long device) {
+  return device == nb::device::cuda::value ? "cuda" : device == nb::device::rocm::value ? "hip" : nullptr;
+}
+
 /// Lets exceptions of the array itself through.
-bool says_gpu(nb::handle array) {
-  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
-  if (!has(array, "__dlpack_device__")) return is_cuda_array(array);
+const char* says_gpu(nb::handle array) {
+  if (const std::optional<int> known = torch_device(array)) return target_of(*known);
+  if (!has(array, "__dlpack_device__")) return is_cuda_array(array) ? "cuda" : nullptr;
   const nb::object pair = array.attr("__dlpack_device__")();
   const nb::object device = nb::steal(PyNumber_Long(nb::object(pair[0]).ptr()));
   if (!device.is_valid()) throw nb::python_error();
-  return PyLong_AsLong(device.ptr()) == nb::device::cuda::value;
+  return target_of(PyLong_AsLong(device.ptr()));
 }
 
 /// The producer's own reason: "BufferError: ...", up to the end of its first line, without a full stop.
@@ -106,7 +111,7 @@ nb::object exported(nb::handle array, const char* name, bool written) {
 
 }  // namespace
 
-bool on_gpu(nb::handle array, const char* name) {
+const char* gpu_of(nb::handle array, const char* name) {
   try {
     return says_gpu(array);
   } catch (nb::python_error& error) {
@@ -116,7 +121,7 @@ bool on_gpu(nb::handle array, const char* name) {
 }
 
 nb::object exportable(nb::handle array) {
-  if (says_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
+  if (says_gpu(array) != nullptr) return array.attr("__dlpack__")(nb::arg("stream") = -1);
   if (!has(array, "dtype") || !has(array, "view")) return nb::borrow(array);
   nb::object type = array.attr("dtype");
   if (!has(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")

@@ -12,8 +12,9 @@
 
 namespace regard::python {
 
-/// Whether an array reports that it is on a GPU; the name is for the message if it does not answer.
-bool on_gpu(nb::handle array, const char* name);
+/// The target of the GPU that an array reports to be on, "cuda" or "hip"; null if it is on none. The name is
+/// for the message if it does not answer.
+const char* gpu_of(nb::handle array, const char* name);
 
 /// An array in a form that DLPack accepts. NumPy arrays of ml_dtypes have types that neither DLPack nor
 /// NumPy's buffer protocol exports. GPU arrays are taken without a wait (stream -1), as the caller's stream

@@ -66,9 +66,11 @@ NB_MODULE(_core_of_main, module) {
       nb::arg("sentence"), nb::sig("def printable(sentence: str) -> str"),
       "The sentence with escapes for characters that a terminal does not show.");
   module.def(
-      "on_gpu", [](const std::string& name, nb::handle array) { return on_gpu(array, name.c_str()); },
-      nb::arg("name"), nb::arg("array").none(), nb::sig("def on_gpu(name: str, array: object) -> bool"),
-      "Whether an array is on a GPU; the name is for messages.");
+      "gpu_of", [](const std::string& name, nb::handle array) { return gpu_of(array, name.c_str()); },
+      nb::arg("name"), nb::arg("array").none(), nb::sig("def gpu_of(name: str, array: object) -> str | None"),
+      "The target of the GPU that an array is on, \"cuda\" or \"hip\"; None if it is on none. The name is "
+      "for "
+      "messages.");
   module.def(
       "check_readable",
       [](const std::string& name, nb::handle value) { check_readable(value, name.c_str()); }, nb::arg("name"),

@@ -38,7 +38,7 @@ const Exchange* exchange_of(nb::handle tensor_class) {
 /// Attributes of torch, made at the first tensor and never freed: modules live to the end.
 struct Torch {
   PyObject* tensor;          // the class
-  bool cuda;                 // available, and not an AMD build
+  int gpu;                   // DLPack's type of its GPUs, which are "cuda" in AMD builds, too
   const Exchange* exchange;  // or nullptr
   PyObject* strided;         // the layout
   PyObject *empty_like, *zeros_like;
@@ -58,7 +58,7 @@ struct Torch {
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
-        cuda(module.attr("version").attr("hip").is_none()),
+        gpu(module.attr("version").attr("hip").is_none() ? nb::device::cuda::value : nb::device::rocm::value),
         exchange(exchange_of(tensor)),
         strided(nb::object(module.attr("strided")).release().ptr()),
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
@@ -97,14 +97,12 @@ const Torch* loaded_torch() {
   return torch;
 }
 
-/// nullptr for an array of another class. is_cuda is also true in AMD builds; there DLPack distinguishes the
-/// two.
+/// nullptr for an array of another class.
 const Torch* torch_of(nb::handle array) {
   PyTypeObject* const type = Py_TYPE(array.ptr());
   if (std::string_view(type->tp_name) != "Tensor") return nullptr;
   const Torch* const torch = loaded_torch();
-  const bool plain = torch != nullptr && reinterpret_cast<PyObject*>(type) == torch->tensor;
-  return plain && torch->cuda ? torch : nullptr;
+  return torch != nullptr && reinterpret_cast<PyObject*>(type) == torch->tensor ? torch : nullptr;
 }
 
 struct Type {
@@ -244,9 +242,9 @@ bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
 }
 
 /// Errors here give false, as unusual tensors do: DLPack then reports them.
-bool view_by_exchange(nb::handle array, const Exchange& exchange, ArrayView& view) {
+bool view_by_exchange(nb::handle array, const Torch& torch, ArrayView& view) {
   nb::dlpack::dltensor found;
-  if (exchange.view(array.ptr(), &found) != 0 || found.ndim > 4) return false;
+  if (torch.exchange->view(array.ptr(), &found) != 0 || found.ndim > 4) return false;
   view.data = static_cast<char*>(found.data) + found.byte_offset;
   view.type = found.dtype;
   view.device = found.device.device_type;
@@ -254,13 +252,13 @@ bool view_by_exchange(nb::handle array, const Exchange& exchange, ArrayView& vie
   view.rank = found.ndim;
   std::copy_n(found.shape, found.ndim, view.shape.begin());
   std::copy_n(found.strides, found.ndim, view.strides.begin());
-  return view.device == nb::device::cpu::value || view.device == nb::device::cuda::value;
+  return view.device == nb::device::cpu::value || view.device == torch.gpu;
 }
 
 bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
   if (attribute(array, torch.layout).ptr() != torch.strided) return false;
   if (is(array, torch.is_cuda))
-    view.device = nb::device::cuda::value;
+    view.device = torch.gpu;
   else if (is(array, torch.is_cpu))
     view.device = nb::device::cpu::value;
   else
@@ -282,8 +280,8 @@ bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
 
 std::optional<ArrayView> view(nb::handle array, const Torch& torch, Source source) {
   ArrayView view;
-  const bool seen = torch.exchange != nullptr ? view_by_exchange(array, *torch.exchange, view)
-                                              : view_by_methods(array, torch, view);
+  const bool seen =
+      torch.exchange != nullptr ? view_by_exchange(array, torch, view) : view_by_methods(array, torch, view);
   if (!seen || called(array, torch.is_neg).ptr() != Py_False) return {};
   view.flaw = flaw_of(array, view, torch, source);
   return view;
@@ -349,8 +347,7 @@ std::optional<void*> torch_stream(int device_number) {
   const Torch* const torch = loaded_torch();
   if (torch == nullptr || torch->exchange == nullptr) return {};
   void* stream = nullptr;
-  if (torch->exchange->current_stream(nb::device::cuda::value, device_number, &stream) != 0)
-    throw nb::python_error();
+  if (torch->exchange->current_stream(torch->gpu, device_number, &stream) != 0) throw nb::python_error();
   return stream;
 }
 
@@ -436,7 +433,7 @@ bool has_own_functions_torch(nb::handle tensor) {
   return !own.attr("__torch_dispatch__").is(plain.attr("__torch_dispatch__"));
 }
 
-std::optional<bool> torch_on_gpu(nb::handle array) {
+std::optional<int> torch_device(nb::handle array) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
   const nb::object on_gpu = attribute(array, torch->is_cuda);
@@ -444,7 +441,7 @@ std::optional<bool> torch_on_gpu(nb::handle array) {
     forget_error();
     return {};
   }
-  return on_gpu.ptr() == Py_True;
+  return on_gpu.ptr() == Py_True ? torch->gpu : nb::device::cpu::value;
 }
 
 }  // namespace regard::python

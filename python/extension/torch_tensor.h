@@ -74,7 +74,7 @@ nb::object torch_memory_like(nb::handle expanded, bool zeros);
 /// Bytes on the device of `like`, and their address.
 nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address);
 
-/// Whether this is a plain tensor in GPU memory; nothing if view_of_torch returns nothing.
-std::optional<bool> torch_on_gpu(nb::handle array);
+/// DLPack's type of the device of a plain tensor on a CPU or GPU; nothing if view_of_torch returns nothing.
+std::optional<int> torch_device(nb::handle array);
 
 }  // namespace regard::python

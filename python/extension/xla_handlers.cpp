@@ -65,9 +65,14 @@ const char* mismatch(const Call& call) {
   return nullptr;
 }
 
-void run(const Call& call, bool on_gpu, void* stream) {
+/// The targets of XLA's platforms with GPUs.
+constexpr char cuda[] = "cuda", hip[] = "hip";
+
+/// `gpu`: the target where the call names none; null on the host.
+void run(const Call& call, const char* gpu, void* stream) {
+  const bool on_gpu = gpu != nullptr;
   Asked asked = asked_by(call);
-  if (on_gpu && asked.target.empty()) asked.target = "cuda";
+  if (on_gpu && asked.target.empty()) asked.target = gpu;
   const std::shared_ptr<const Planned> what = planned(asked);
   if ((regard_plan_on_gpu(what->plan) != 0) != on_gpu)
     throw Failure(REGARD_INVALID, std::string("target ") + regard_plan_target(what->plan) +
@@ -77,7 +82,7 @@ void run(const Call& call, bool on_gpu, void* stream) {
   check(regard_plan_run(what->plan, &arguments, workspace.data(), workspace.bytes(), stream));
 }
 
-template <bool on_gpu>
+template <const char* gpu>
 Error* handle(Call* call) noexcept {
   if (tells_about_itself(*call)) return nullptr;
   const Api& api = *call->api;
@@ -85,10 +90,10 @@ Error* handle(Call* call) noexcept {
   if (call->stage != Stage::execute) return nullptr;
   try {
     GetStream request{sizeof(GetStream), nullptr, call->context, nullptr};
-    if constexpr (on_gpu) {
+    if constexpr (gpu != nullptr) {
       if (Error* failed = api.get_stream(&request)) return failed;
     }
-    run(*call, on_gpu, request.stream);
+    run(*call, gpu, request.stream);
     return nullptr;
   } catch (const Failure& failure) {
     return error(api, failure.status(), failure.what());
@@ -113,8 +118,9 @@ void declare_xla_handlers(nb::module_& module) {
       "xla_handlers",
       [] {
         nb::dict handlers;
-        handlers["cpu"] = xla::capsule(&xla::handle<false>);
-        handlers["CUDA"] = xla::capsule(&xla::handle<true>);
+        handlers["cpu"] = xla::capsule(&xla::handle<nullptr>);
+        handlers["CUDA"] = xla::capsule(&xla::handle<xla::cuda>);
+        handlers["ROCM"] = xla::capsule(&xla::handle<xla::hip>);
         return handlers;
       },
       nb::sig("def xla_handlers() -> dict[str, object]"),

@@ -120,9 +120,9 @@ def is_numpy(array: Any) -> bool:
     return isinstance(array, numpy.ndarray)
 
 
-def on_gpu(name: str, array: Any) -> bool:
-    """Whether an array is on a GPU."""
-    return not is_numpy(array) and _core.on_gpu(name, array)
+def gpu_of(name: str, array: Any) -> str | None:
+    """The target of the GPU that an array is on, "cuda" or "hip"; None if it is on none."""
+    return None if is_numpy(array) else _core.gpu_of(name, array)
 
 
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
@@ -130,7 +130,7 @@ def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -
     if hasattr(like, "new_empty"):  # PyTorch
         dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], NAMES[spec.dtype])
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
-    if on_gpu("q", like):
+    if gpu_of("q", like):
         kind = type(like).__name__
         raise invalid(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
     if not is_numpy(like):
@@ -154,7 +154,7 @@ _OFFSETS = "an array or a list of whole numbers, int32 [b+1], cumulative, first 
 
 def longest(name: str, offsets: Any) -> int:
     """The length of the longest sequence, from cumulative offsets."""
-    if on_gpu(name, offsets):
+    if gpu_of(name, offsets):
         raise invalid(f"{name} is on a GPU, and reading it would wait: give sq and sk, the longest sequences")
     _core.check_readable(name, offsets)
     try:

@@ -33,7 +33,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
-    library that supports DLPack or __cuda_array_interface__, in host memory or on an NVIDIA GPU. hq is a multiple
+    library that supports DLPack or __cuda_array_interface__, in host memory or on a GPU. hq is a multiple
     of hk. Any strides but negative ones work without a copy, as long as the last dimension is contiguous;
     layout="bhsd" or "sbhd" selects another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
     a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from . import _core
-from .arrays import dtype_word, on_gpu, shape_of
+from .arrays import dtype_word, gpu_of, shape_of
 from .errors import invalid
 from .shapes import shape_words
 from .unknown import refuse_unknown
@@ -94,8 +94,8 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
-    if target is None and on_gpu("q", q):
-        target = "cuda"
+    if target is None:
+        target = gpu_of("q", q)
     dtype = options.pop("dtype", None)
     if dtype is None:
         dtype = dtype_word("q", q)

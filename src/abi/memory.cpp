@@ -18,8 +18,7 @@ Result<const gpu::Device*> device_of_target(const char* target) {
   if (!found) return tl::unexpected(found.error());
   if ((*found)->on_cpu()) return nullptr;
   if (Status status = runnable(**found); !status) return tl::unexpected(status.error());
-  return backend_of(**found).and_then(
-      [](const gpu::Backend* backend) { return gpu::current_device(*backend); });
+  return gpu::current_device(backend_of(**found));
 }
 
 regard_status report_of(const Status& status) {

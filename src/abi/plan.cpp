@@ -41,9 +41,7 @@ regard_status regard_plan_prepare(regard_plan* plan) {
     const auto ready = plan_of(plan)->ready();
     if (!ready) return report(ready.error());
     if (plan_of(plan)->best().target->on_cpu()) return REGARD_OK;
-    const Result<const gpu::Backend*> backend = backend_of(*plan_of(plan)->best().target);
-    if (!backend) return report(backend.error());
-    const Result<const gpu::Device*> device = gpu::current_device(**backend);
+    const Result<const gpu::Device*> device = gpu::current_device(backend_of(*plan_of(plan)->best().target));
     if (!device) return REGARD_OK;  // compiled and cached for a machine that has such a device
     const Status loaded = load_on_gpu(**ready, **device);
     return loaded ? REGARD_OK : report(loaded.error());
@@ -130,10 +128,9 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
         const Status status = check_tensors(problem->problem, (*prepared)->specs(), **known);
         return status ? REGARD_OK : report(status.error());
       }
-      const Result<const gpu::Backend*> backend = backend_of(*(*prepared)->best().target);
-      if (!backend) return report(backend.error());
+      const gpu::Backend& backend = backend_of(*(*prepared)->best().target);
       const Result<const gpu::Device*> device =
-          gpu::device_of(**backend, (*known)->tensor[*leading].data, regard_role_name(*leading));
+          gpu::device_of(backend, (*known)->tensor[*leading].data, regard_role_name(*leading));
       if (!device) return report(device.error());
       const gpu::OrderedMemory workspace(**device, bytes, nullptr);
       if (!workspace.status()) return report(workspace.status().error());

@@ -2,16 +2,21 @@
 
 #include "device/cuda/cuda.h"
 #include "device/gpu_backend.h"
+#include "device/hip/hip.h"
 
 namespace regard::gpu {
 namespace {
 
-constexpr const Backend* backends[] = {&cuda::backend};
+constexpr const Backend* all[] = {&cuda::backend, &hip::backend};
 
 }  // namespace
 
+std::span<const Backend* const> backends() {
+  return all;
+}
+
 const Backend* find_backend(std::string_view kind) {
-  for (const Backend* backend : backends) {
+  for (const Backend* backend : all) {
     if (backend->kind == kind) return backend;
   }
   return nullptr;
@@ -25,16 +30,6 @@ const Result<std::vector<Device>>& devices(const Backend& backend) {
   return backend.devices();
 }
 
-std::vector<const Device*> all_devices() {
-  std::vector<const Device*> all;
-  for (const Backend* backend : backends) {
-    const Result<std::vector<Device>>& own = backend->devices();
-    if (!own) continue;
-    for (const Device& device : *own) all.push_back(&device);
-  }
-  return all;
-}
-
 Result<const Device*> current_device(const Backend& backend) {
   return backend.current_device();
 }
@@ -43,14 +38,14 @@ Status runs_on(const Device& device, std::string_view target) {
   return device.backend->runs_on(device, target);
 }
 
-Use::Use(const Device& device) : backend_(*device.backend), status_(backend_.enter(device, must_leave_)) {}
+Use::Use(const Device& device) : backend_(*device.backend), status_(backend_.enter(device, former_)) {}
 
 Use::~Use() {
-  if (must_leave_) backend_.leave();
+  if (former_) backend_.leave(*former_);
 }
 
 const Device* device_holding(const void* memory) {
-  for (const Backend* backend : backends) {
+  for (const Backend* backend : all) {
     if (!backend->devices()) continue;
     if (const Result<const Device*> device = device_of(*backend, memory, "")) return *device;
   }

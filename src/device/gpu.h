@@ -1,6 +1,6 @@
 // Regard's view of a GPU: devices, kernels that are loaded and launched in streams, streams that record
 // graphs, and memory. Each vendor's GPUs are driven by a backend (device/gpu_backend.h), which is found by
-// the kind of its targets; CUDA is one.
+// the kind of its targets: CUDA and HIP.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,16 +22,17 @@ namespace regard::gpu {
 
 struct Backend;
 
-/// By the kind of its targets, "cuda"; null where this build has none.
+std::span<const Backend* const> backends();
+/// By the kind of its targets, "cuda" or "hip"; null for other words.
 const Backend* find_backend(std::string_view kind);
-/// "cuda"
+/// "cuda", "hip"
 std::string_view kind_of(const Backend&);
 
 struct Device {
   const Backend* backend = nullptr;
   int ordinal = 0;  ///< among those of its backend
   std::string name;
-  int major = 0, minor = 0;  ///< compute capability
+  std::string chip;  ///< as its vendor names it to compilers: "sm_90", "gfx942"
   int multiprocessors = 0;
   std::int64_t shared_memory = 0;  ///< bytes that one block can request
 };
@@ -40,13 +42,11 @@ constexpr int most_devices = 64;
 
 /// All devices of a backend, found once; the error says why there are none.
 const Result<std::vector<Device>>& devices(const Backend&);
-/// Of all backends.
-std::vector<const Device*> all_devices();
 
 /// The device of the calling thread's current context; the first one where there is none.
 Result<const Device*> current_device(const Backend&);
 
-/// Success when the device can run code for a target of its backend's kind ("sm_90a").
+/// Success when the device can run code for a target of its backend's kind ("sm_90a", "gfx942").
 Status runs_on(const Device&, std::string_view target);
 
 /// Makes a device current as long as this object exists: "in use".
@@ -60,7 +60,7 @@ class Use {
 
  private:
   const Backend& backend_;
-  bool must_leave_ = false;
+  std::optional<int> former_;
   Status status_;
 };
 

@@ -16,9 +16,9 @@ struct Backend {
   const Result<std::vector<Device>>& (*devices)();
   Result<const Device*> (*current_device)();
   Status (*runs_on)(const Device&, std::string_view target);
-  /// Sets whether `leave` must follow: not where the device was current before.
-  Status (*enter)(const Device&, bool& must_leave);
-  void (*leave)();
+  /// Sets `former` if `leave` must follow with it: not where the device was current before.
+  Status (*enter)(const Device&, std::optional<int>& former);
+  void (*leave)(int former);
 
   Status (*check_binary)(std::span<const std::byte> binary, const std::string& symbol);
   /// Never unloaded. The device must be in use.
@@ -27,7 +27,8 @@ struct Backend {
   Status (*wait)(Stream);
   /// True as well where the driver does not say.
   bool (*is_capturing)(Stream);
-  /// A number that no other stream of the process ever has; also false while the stream is capturing.
+  /// A number that no other stream of the process ever has; also false while the stream is capturing. Null
+  /// where the driver has no such numbers.
   bool (*number_of)(Stream, std::uint64_t& number);
 
   Result<const Device*> (*device_of)(const void* memory, const char* name);
@@ -40,9 +41,10 @@ struct Backend {
   /// In stream order.
   Status (*clear)(void* memory, std::int64_t bytes, Stream);
 
-  /// On chips with a tensor memory accelerator.
+  /// On chips with a tensor memory accelerator; null where the vendor has none.
   Status (*encode)(const BoxedTensor&, const char* name, TensorMap&);
 
+  /// Null where streams have no numbers.
   CountersOfDevices* counters;
 };
 

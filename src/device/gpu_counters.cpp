@@ -54,24 +54,28 @@ class Counters {
 
 namespace {
 
-std::atomic<const Counters*>& counters_of(const Device& device) {
-  return (*device.backend->counters)[static_cast<std::size_t>(device.ordinal)];
+/// Null where streams have no numbers.
+std::atomic<const Counters*>* counters_of(const Device& device) {
+  CountersOfDevices* const all = device.backend->counters;
+  return all == nullptr ? nullptr : &(*all)[static_cast<std::size_t>(device.ordinal)];
 }
 
 }  // namespace
 
 void reserve_counters(const Device& device) {
-  std::atomic<const Counters*>& cached = counters_of(device);
-  if (cached.load(std::memory_order_acquire) != nullptr) return;
+  std::atomic<const Counters*>* const cached = counters_of(device);
+  if (cached == nullptr || cached->load(std::memory_order_acquire) != nullptr) return;
   const Result<void*> memory = device.backend->allocate(device, Counters::count * Counters::bytes_apart);
   if (!memory) return;
   auto fresh = std::make_unique<const Counters>(*device.backend, *memory);
   const Counters* const own = fresh.get();
-  if (&publish(cached, std::move(fresh)) != own) (void)device.backend->release(*memory);
+  if (&publish(*cached, std::move(fresh)) != own) (void)device.backend->release(*memory);
 }
 
 std::uint32_t* counter_at_zero(const Device& device, Stream stream) {
-  const Counters* const counters = counters_of(device).load(std::memory_order_acquire);
+  std::atomic<const Counters*>* const cached = counters_of(device);
+  if (cached == nullptr) return nullptr;
+  const Counters* const counters = cached->load(std::memory_order_acquire);
   std::uint64_t number = 0;
   if (counters == nullptr || !device.backend->number_of(stream, number)) return nullptr;
   return counters->of(number, stream);

@@ -54,13 +54,28 @@ void write(JsonWriter& json, const Result<Toolchain*>& compiler) {
 
 void write_gpus(JsonWriter& json) {
   json.list([&] {
-    for (const gpu::Device* device : gpu::all_devices()) {
-      json.object([&] {
-        json.member("compute_capability", fmt::format("{}.{}", device->major, device->minor));
-        json.member("device", device->ordinal);
-        json.member("multiprocessors", device->multiprocessors);
-        json.member("name", device->name);
-      });
+    for (const gpu::Backend* backend : gpu::backends()) {
+      const Result<std::vector<gpu::Device>>& own = gpu::devices(*backend);
+      if (!own) continue;
+      for (const gpu::Device& device : *own) {
+        json.object([&] {
+          json.member("chip", device.chip);
+          json.member("device", device.ordinal);
+          json.member("kind", gpu::kind_of(*backend));
+          json.member("multiprocessors", device.multiprocessors);
+          json.member("name", device.name);
+        });
+      }
+    }
+  });
+}
+
+/// Why there are no GPUs of a kind.
+void write_missing_gpus(JsonWriter& json) {
+  json.object([&] {
+    for (const gpu::Backend* backend : gpu::backends()) {
+      const Result<std::vector<gpu::Device>>& own = gpu::devices(*backend);
+      if (!own) json.member(gpu::kind_of(*backend), own.error().message);
     }
   });
 }
@@ -193,6 +208,7 @@ Result<std::string> describe_machine() {
     json.member("compiler", [&] { write(json, compiler); });
     json.member("counters", [&] { write_counters(json); });
     json.member("gpus", [&] { write_gpus(json); });
+    json.member("gpus_missing", [&] { write_missing_gpus(json); });
     json.member("machine", [&] {
       json.object([&] {
         json.member("cores", cpu::usable_cores());

@@ -12,17 +12,13 @@
 
 namespace regard {
 
-Result<const gpu::Backend*> backend_of(const Target& target) {
-  if (const gpu::Backend* backend = gpu::find_backend(word(target.kind))) return backend;
-  return refused(fmt::format("target {} cannot be run by this build of Regard; plan and explain work for it",
-                             target.name));
+const gpu::Backend& backend_of(const Target& target) {
+  return *gpu::find_backend(word(target.kind));
 }
 
 Status runnable(const Target& target) {
   if (target.on_gpu()) {
-    const Result<const gpu::Backend*> backend = backend_of(target);
-    if (!backend) return tl::unexpected(backend.error());
-    const Result<const gpu::Device*> device = gpu::current_device(**backend);
+    const Result<const gpu::Device*> device = gpu::current_device(backend_of(target));
     if (!device) return tl::unexpected(device.error());
     return gpu::runs_on(**device, target.name);
   }
@@ -91,8 +87,7 @@ Result<const Target*> best_gpu_target(const gpu::Backend& backend) {
     if (word(target.kind) != gpu::kind_of(backend) || !has_kernels(target)) continue;
     if (gpu::runs_on(**device, target.name)) return &target;
   }
-  return refused(fmt::format("there are no kernels for {}, whose compute capability is {}.{}",
-                             (*device)->name, (*device)->major, (*device)->minor));
+  return refused(fmt::format("there are no kernels for {}, which is {}", (*device)->name, (*device)->chip));
 }
 
 Result<int> thread_count(int requested) {

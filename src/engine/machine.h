@@ -15,8 +15,8 @@ Status runnable(const Target&);
 /// The most preferred target with kernels that this machine can run, not above REGARD_CPU_TARGET.
 Result<const Target*> best_target();
 
-/// The backend for the target's GPUs; the error says that this build has none.
-Result<const gpu::Backend*> backend_of(const Target&);
+/// The backend for a GPU target.
+const gpu::Backend& backend_of(const Target&);
 
 /// The most preferred target for the calling thread's device.
 Result<const Target*> best_gpu_target(const gpu::Backend&);

@@ -107,9 +107,8 @@ std::optional<regard_role> leading_tensor(const TensorSpecs& specs, const regard
 
 Status clear_on_gpu(const Target& target, regard_role role, void* memory, std::int64_t bytes,
                     gpu::Stream stream) {
-  const Result<const gpu::Backend*> backend = backend_of(target);
-  if (!backend) return tl::unexpected(backend.error());
-  const Result<const gpu::Device*> device = gpu::device_of(**backend, memory, regard_role_name(role));
+  const Result<const gpu::Device*> device =
+      gpu::device_of(backend_of(target), memory, regard_role_name(role));
   if (!device) return tl::unexpected(device.error());
   const gpu::Use use(**device);
   if (!use.status()) return use.status();

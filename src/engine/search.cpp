@@ -85,11 +85,10 @@ void Search::spent_on(const char* step) {
 Result<Code> Search::load(const std::vector<std::byte>& binary, const std::string& symbol) const {
   if (!wants_code()) return Code{};
   if (target.on_gpu()) {
-    const Result<const gpu::Backend*> backend = backend_of(target);
-    if (!backend) return tl::unexpected(backend.error());
-    if (Status status = gpu::check_binary(**backend, binary, symbol); !status)
+    const gpu::Backend& backend = backend_of(target);
+    if (Status status = gpu::check_binary(backend, binary, symbol); !status)
       return tl::unexpected(status.error());
-    return Code{nullptr, nullptr, std::make_shared<const gpu::Kernel>(**backend, binary, symbol)};
+    return Code{nullptr, nullptr, std::make_shared<const gpu::Kernel>(backend, binary, symbol)};
   }
   const Result<std::shared_ptr<cpu::Module>> module = cpu::load(binary, symbol);
   if (!module) return tl::unexpected(module.error());

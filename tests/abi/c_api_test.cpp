@@ -360,7 +360,9 @@ TEST(CApi, MemoryOfTheHostIsAllocatedCopiedAndFreed) {
 TEST(CApi, AGpuWithoutADriverHasNoMemory) {
   void* memory = nullptr;
   EXPECT_EQ(regard_memory_allocate("gfx942", 100, &memory), REGARD_REFUSED);
-  EXPECT_THAT(message(), HasSubstr("target gfx942 cannot be run by this build of Regard"));
+  EXPECT_THAT(message(),
+              testing::AnyOf(HasSubstr("no HIP runtime"), HasSubstr("no AMD GPU"),
+                             HasSubstr("runtime of this machine is too old"), HasSubstr("not run on")));
 }
 
 TEST(CApi, UnknownTargetNamesTheNearest) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "device/cuda/driver.h"
 #include "emulator/cuda_launch.h"
 #include "emulator/tensor_map.h"
 #include "gpu/fake_driver/fake_driver.h"

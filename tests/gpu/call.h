@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compile/test_nvrtc.h"
+#include "device/cuda/driver.h"
 #include "gpu/fake_driver/fake_driver.h"
 #include "regard/regard.h"
 

@@ -19,7 +19,7 @@ class Counters : public Gpu {
  protected:
   void SetUp() override {
     Gpu::SetUp();
-    driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
+    driver.on_launch = [](const FakeLaunch&, void** parameters) {
       counter = static_cast<Arguments*>(parameters[4])->counter;
     };
   }
@@ -99,9 +99,9 @@ TEST_F(Counters, ThreadsThatShareAStreamShareItsCounter) {
   static std::mutex mutex;
   static std::set<u32*> seen[4];
   for (auto& set : seen) set.clear();
-  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
+  driver.on_launch = [](const FakeLaunch& launch, void** parameters) {
     const std::lock_guard lock(mutex);
-    seen[reinterpret_cast<std::uintptr_t>(configuration.stream) - 600].insert(
+    seen[reinterpret_cast<std::uintptr_t>(launch.stream) - 600].insert(
         static_cast<Arguments*>(parameters[4])->counter);
   };
   std::vector<std::thread> threads;

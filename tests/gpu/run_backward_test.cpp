@@ -20,15 +20,15 @@ using testing::HasSubstr;
 constexpr char hopper[] = "bwd bf16 b=2 hq=4 hk=2 sq=300 sk=500 d=64 mask=causal";
 
 struct Launched {
-  cuda::LaunchConfiguration configuration;
+  FakeLaunch launch;
   BackwardArguments arguments;
 };
 std::vector<Launched> launched;
 
 /// Records a launch. The main stage's parameters begin with the maps of Q, K, V and dO.
-void see(const cuda::LaunchConfiguration& configuration, void** parameters) {
+void see(const FakeLaunch& launch, void** parameters) {
   const bool is_main = launched.size() == 1;
-  launched.push_back({configuration, *static_cast<BackwardArguments*>(parameters[is_main ? 4 : 0])});
+  launched.push_back({launch, *static_cast<BackwardArguments*>(parameters[is_main ? 4 : 0])});
 }
 
 TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
@@ -41,8 +41,8 @@ TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
   auto* const workspace = static_cast<char*>(call.workspace);
   const std::int64_t bytes = regard_plan_workspace_bytes(call.plan);
   for (const Launched& stage : launched) {
-    EXPECT_EQ(stage.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
-    EXPECT_GE(stage.configuration.grid[0], 1U);
+    EXPECT_EQ(stage.launch.stream, reinterpret_cast<cuda::Stream>(&stream));
+    EXPECT_GE(stage.launch.blocks, 1U);
     const GpuBackwardSchedule& s = stage.arguments;
     for (const void* part : {static_cast<void*>(s.delta), static_cast<void*>(s.lse_log2), s.zeroed,
                              static_cast<void*>(s.grad_q_sum)}) {
@@ -114,14 +114,12 @@ TEST_F(Gpu, ABiasWithoutSequencesHasAGradientOfZeros) {
 TEST_F(Gpu, BackwardOfTensorsThatHopperCannotReachIsPortable) {
   Call call(hopper);
   launched.clear();
-  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
-    launched.push_back({configuration, {}});
-  };
+  driver.on_launch = [](const FakeLaunch& launch, void**) { launched.push_back({launch, {}}); };
   regard_tensor& grad_o = call.arguments.tensor[REGARD_GRAD_O];
   grad_o.data = static_cast<char*>(grad_o.data) + 2;
   ASSERT_EQ(call.run(), REGARD_OK) << message();
   ASSERT_EQ(launched.size(), 3U);
-  EXPECT_EQ(launched[1].configuration.block[0] % 384, 256U);  // eight warps, not three warpgroups
+  EXPECT_EQ(launched[1].launch.threads % 384, 256U);  // eight warps, not three warpgroups
   Call only(hopper, 0, "cuda", "sm90_backward");
   only.arguments.tensor[REGARD_GRAD_K].data =
       static_cast<char*>(only.arguments.tensor[REGARD_GRAD_K].data) + 2;

@@ -24,9 +24,12 @@ TEST_F(Gpu, DevicesAreDescribed) {
   ASSERT_EQ(regard_info(&text), REGARD_OK) << message();
   const nlohmann::json gpus = nlohmann::json::parse(text).at("gpus");
   regard_string_free(text);
-  ASSERT_EQ(gpus.size(), 2U);
+  ASSERT_EQ(gpus.size(), 4U);
   EXPECT_EQ(gpus[0].at("name"), "Fake Hopper");
-  EXPECT_EQ(gpus[1].at("compute_capability"), "8.0");
+  EXPECT_EQ(gpus[1].at("chip"), "sm_80");
+  EXPECT_EQ(gpus[2].at("kind"), "hip");
+  EXPECT_EQ(gpus[2].at("chip"), "gfx942");
+  EXPECT_EQ(gpus[3].at("name"), "Fake Radeon");
 }
 
 TEST_F(Gpu, TheTargetCudaIsTheBestOfTheCurrentDevice) {
@@ -41,14 +44,14 @@ TEST_F(Gpu, ATargetOfAnotherDeviceIsRefused) {
   fake_use(1);
   void* memory = nullptr;
   EXPECT_EQ(regard_memory_allocate("sm_90a", 64, &memory), REGARD_REFUSED);
-  EXPECT_THAT(message(), AllOf(HasSubstr("sm_90a"), HasSubstr("Fake Ampere"), HasSubstr("8.0")));
+  EXPECT_THAT(message(), AllOf(HasSubstr("sm_90a"), HasSubstr("Fake Ampere"), HasSubstr("sm_80")));
 }
 
 /// A problem whose kernel stores O by TMA; that of `plain` does not.
 constexpr char boxed[] = "fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal";
 
 struct Seen {
-  cuda::LaunchConfiguration configuration;
+  FakeLaunch launch;
   std::array<cuda::TensorMap, 4> maps;  ///< of Q, K, V and O
   Arguments arguments;
 } seen;
@@ -59,18 +62,18 @@ void see_maps(void** parameters) {
 
 TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   const Call call(plain);
-  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
-    seen.configuration = configuration;
+  driver.on_launch = [](const FakeLaunch& launch, void** parameters) {
+    seen.launch = launch;
     see_maps(parameters);
     seen.arguments = *static_cast<Arguments*>(parameters[4]);
   };
   int stream = 0;
   ASSERT_EQ(call.run(&stream), REGARD_OK) << message();
-  EXPECT_EQ(seen.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
-  EXPECT_GE(seen.configuration.grid[0], 1U);
-  EXPECT_LE(seen.configuration.grid[0], 132U);
-  EXPECT_EQ(seen.configuration.block[0] % 128, 0U);
-  EXPECT_GT(seen.configuration.shared_bytes, 48U << 10);
+  EXPECT_EQ(seen.launch.stream, reinterpret_cast<cuda::Stream>(&stream));
+  EXPECT_GE(seen.launch.blocks, 1U);
+  EXPECT_LE(seen.launch.blocks, 132U);
+  EXPECT_EQ(seen.launch.threads % 128, 0U);
+  EXPECT_GT(seen.launch.shared_bytes, 48U << 10);
   const regard_role roles[] = {REGARD_Q, REGARD_K, REGARD_V};
   for (int i = 0; i < 3; ++i) {
     const regard_tensor& tensor = call.arguments.tensor[roles[i]];
@@ -93,7 +96,7 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
 
 TEST_F(Gpu, AKernelThatStoresBoxesHasAMapOfO) {
   const Call call(boxed);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
+  driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };
   const int before = driver.encoded;
   ASSERT_EQ(call.run(), REGARD_OK) << message();
   EXPECT_EQ(driver.encoded - before, 4);
@@ -115,28 +118,21 @@ TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
   for (const Case& c : {Case{"sm_90a", "sm90_forward", 0, true}, Case{"sm_90a", "portable_forward", 0, true},
                         Case{"sm_80", nullptr, 1, false}}) {
     const Call call("fwd bf16 b=1 h=2 sq=64 sk=1024 d=64 splits=4", c.device, c.target, c.family);
-    driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
-      const cuda::LaunchValue* values = configuration.attributes;
-      overlaps.push_back(std::any_of(values, values + configuration.attribute_count, [](const auto& value) {
-        return value.id == cuda::attribute_overlap && value.overlap == 1;
-      }));
-    };
+    driver.on_launch = [](const FakeLaunch& launch, void**) { overlaps.push_back(launch.overlaps); };
     overlaps.clear();
     ASSERT_EQ(call.run(), REGARD_OK) << message();
     EXPECT_THAT(overlaps, testing::ElementsAre(false, c.overlaps)) << c.target;
   }
 }
 
-/// For each launch with clusters, the number of blocks in one.
+/// For each launch, the number of blocks in a cluster.
 std::vector<unsigned> clusters;
 
 TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
   const Call call("fwd bf16 b=1 h=2 sq=200 sk=4500 d=256", 0, "cuda", "cluster=2");
-  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
-    EXPECT_EQ(configuration.grid[0], 4U);
-    for (unsigned i = 0; i < configuration.attribute_count; ++i)
-      if (configuration.attributes[i].id == cuda::attribute_cluster)
-        clusters.push_back(configuration.attributes[i].cluster[0]);
+  driver.on_launch = [](const FakeLaunch& launch, void**) {
+    EXPECT_EQ(launch.blocks, 4U);
+    clusters.push_back(launch.cluster);
   };
   clusters.clear();
   ASSERT_EQ(call.run(), REGARD_OK) << message();
@@ -145,7 +141,7 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // unlike other tests' problems: it may reuse their memory
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
+  driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;
     EXPECT_EQ(call.run(), REGARD_OK) << message();
@@ -171,7 +167,7 @@ TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
   Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=40 d=64");
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   char *const first_k = static_cast<char*>(k.data), *const first_v = static_cast<char*>(v.data);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
+  driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };
   constexpr int layers = 32;
   const auto encoded_by_a_step = [&] {
     const int before = driver.encoded;
@@ -191,7 +187,7 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
   Call call("fwd bf16 b=1 h=1 sq=3 sk=10 d=64");
   regard_tensor& k = call.arguments.tensor[REGARD_K];
   char* const first = static_cast<char*>(k.data);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
+  driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < 700; ++i) {
       k.data = first + i * 1280;
@@ -254,11 +250,9 @@ TEST_F(Gpu, TensorsThatItCannotReachTakeThePortableKernel) {
   for (const Unreachable& one : unreachable) {
     Call call(one.text);
     const auto launched_with_maps = [&] {
-      driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
-        seen.configuration = configuration;
-      };
+      driver.on_launch = [](const FakeLaunch& launch, void**) { seen.launch = launch; };
       EXPECT_EQ(call.run(), REGARD_OK) << message();
-      return seen.configuration.block[0] == 384;  // three warpgroups; the portable kernel has four warps
+      return seen.launch.threads == 384;  // three warpgroups; the portable kernel has four warps
     };
     EXPECT_TRUE(launched_with_maps());
     one.change(call.arguments);

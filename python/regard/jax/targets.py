@@ -15,9 +15,12 @@ for _platform, _handler in _core.xla_handlers().items():
     jax.ffi.register_ffi_target(TARGET, _handler, platform=_platform)
 
 
-def _has_gpus() -> bool:
+_GPUS = {"cuda": "cuda", "rocm": "hip"}  # the target of each of JAX's platforms with GPUs
+
+
+def _has(platform: str) -> bool:
     try:
-        return bool(jax.devices("cuda"))
+        return bool(jax.devices(platform))
     except RuntimeError:  # JAX has no such backend here
         return False
 
@@ -29,4 +32,5 @@ def platforms() -> dict[str, str | None]:
 
     Not to be called before the first attention call: asking JAX for its devices initialises them.
     """
-    return {"cpu": None, "cuda": "cuda"} if info()["gpus"] and _has_gpus() else {"cpu": None}
+    here = {gpu["kind"] for gpu in info()["gpus"]}
+    return {"cpu": None} | {name: target for name, target in _GPUS.items() if target in here and _has(name)}

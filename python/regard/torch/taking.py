@@ -16,6 +16,8 @@ from .autocast import is_autocast
 from .autograd import is_recorded
 from .tensors import FLOATS, is_causal_bias, is_memory, is_traced
 
+_GPU = "hip" if torch.version.hip else "cuda"  # the target of tensors whose device PyTorch calls "cuda"
+
 
 def refusal(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, recorded: bool = False
@@ -39,7 +41,7 @@ def refusal(
     if not query.dtype == key.dtype == value.dtype and not is_autocast(query):
         return f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}; they must be of one type"
     if query.device.type not in ("cpu", "cuda"):
-        return f"query is on {query.device}; it must be on a CPU or an NVIDIA GPU"
+        return f"query is on {query.device}; it must be on a CPU, or on a GPU of CUDA or ROCm"
     given = [key, value] if mask is None else [key, value, mask]
     if any(tensor.device != query.device for tensor in given):
         return "query, key, value and attn_mask are on different devices"
@@ -91,7 +93,7 @@ def _planned(
         words += f" dropout={dropout}"
     word = next(word for word, name in NAMES.items() if getattr(torch, name) == dtype)
     try:
-        plan(f"{pass_} {word} b=1 h={heads} s=1 d={d} dv={dv} {words}", "cuda" if device == "cuda" else None)
+        plan(f"{pass_} {word} b=1 h={heads} s=1 d={d} dv={dv} {words}", _GPU if device == "cuda" else None)
     except (InvalidError, RefusedError) as error:
         return str(error)
     return None

@@ -14,8 +14,8 @@ extern const gpu::Backend backend;
 const Result<std::vector<Device>>& devices();
 Result<const Device*> current_device();
 Status runs_on(const Device&, std::string_view target);
-Status enter(const Device&, bool& must_leave);
-void leave();
+Status enter(const Device&, std::optional<int>& former);
+void leave(int former);
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol);
 Result<Function> load(const Device&, std::span<const std::byte> binary, const std::string& symbol);

@@ -17,9 +17,9 @@ Result<Device> describe(const Driver& driver, int ordinal) {
   if (Status status = check(driver.device_name(name, sizeof name, ordinal), "name a device"); !status)
     return tl::unexpected(status.error());
   device.name = name;
-  int shared_memory = 0;
-  const std::pair<DeviceAttribute, int*> attributes[] = {{attribute_major, &device.major},
-                                                         {attribute_minor, &device.minor},
+  int major = 0, minor = 0, shared_memory = 0;
+  const std::pair<DeviceAttribute, int*> attributes[] = {{attribute_major, &major},
+                                                         {attribute_minor, &minor},
                                                          {attribute_multiprocessors, &device.multiprocessors},
                                                          {attribute_shared_memory, &shared_memory}};
   for (const auto& [attribute, value] : attributes) {
@@ -27,6 +27,7 @@ Result<Device> describe(const Driver& driver, int ordinal) {
         !status)
       return tl::unexpected(status.error());
   }
+  device.chip = fmt::format("sm_{}{}", major, minor);
   device.shared_memory = shared_memory;
   return device;
 }
@@ -103,33 +104,46 @@ Result<const Device*> device_of(const void* memory, const char* name) {
   return device_with(ordinal);
 }
 
+namespace {
+
+/// Of a chip or a target, "sm_90a".
+struct Capability {
+  int major, minor;
+  bool exact;  ///< its name ends with a letter
+};
+
+Capability capability_of(std::string_view name) {
+  constexpr std::string_view prefix = "sm_";
+  name.remove_prefix(prefix.size());
+  int number = 0;
+  const char* const end = std::from_chars(name.data(), name.data() + name.size(), number).ptr;
+  return {number / 10, number % 10, end != name.data() + name.size()};
+}
+
+}  // namespace
+
 /// Machine code runs on devices of its major compute capability and at least its minor one; that of a target
 /// whose name ends with a letter runs on no others.
 Status runs_on(const Device& device, std::string_view target) {
-  constexpr std::string_view prefix = "sm_";
-  const std::string_view name = target.substr(prefix.size());
-  int number = 0;
-  const char* const end = std::from_chars(name.data(), name.data() + name.size(), number).ptr;
-  const bool exact = end != name.data() + name.size();
-  const int major = number / 10, minor = number % 10;
-  if (device.major == major && (exact ? device.minor == minor : device.minor >= minor)) return {};
-  return refused(fmt::format("target {} does not run on {}, whose compute capability is {}.{}", target,
-                             device.name, device.major, device.minor));
+  const Capability code = capability_of(target), chip = capability_of(device.chip);
+  if (chip.major == code.major && (code.exact ? chip.minor == code.minor : chip.minor >= code.minor))
+    return {};
+  return refused(fmt::format("target {} does not run on {}, which is {}", target, device.name, device.chip));
 }
 
 /// Enters the device's primary context, unless it is already current.
-Status enter(const Device& device, bool& must_leave) {
+Status enter(const Device& device, std::optional<int>& former) {
   const Result<Context> context = context_of(device);
   if (!context) return tl::unexpected(context.error());
   Context current = nullptr;
   driver()->current_context(&current);
   if (current == *context) return {};
   Status status = check(driver()->push_context(*context), "use a device");
-  must_leave = status.has_value();
+  if (status) former = 0;  // the driver's stack knows it
   return status;
 }
 
-void leave() {
+void leave(int) {
   Context ours = nullptr;
   driver()->pop_context(&ours);
 }

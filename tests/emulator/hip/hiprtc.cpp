@@ -69,7 +69,9 @@ std::string compiled(const std::string& source, const std::string& chip) {
   for (char& c : macro)
     if (c == '-') c = '_';
   const unsigned wave = emulator::hip::chip_named(chip).wave;
-  run(fmt::format("{} -E -x c++ -std=c++20 -D__HIP__ -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
+  // The host's compiler refuses what attributes that it does not know are given.
+  run(fmt::format("{} -E -x c++ -std=c++20 -D__HIP__ '-Damdgpu_flat_work_group_size(...)=used' "
+                  "'-Damdgpu_waves_per_eu(...)=used' -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
                   "-D__AMDGCN_WAVEFRONT_SIZE__={} '{}' -o '{}'",
                   EMULATOR_COMPILER, macro, wave, plain.string(), preprocessed.string()),
       log);

@@ -13,7 +13,7 @@ kept, streams = [], []
 
 
 class Launch(ctypes.Structure):
-    _fields_ = [("sizes", ctypes.c_uint * 7), ("stream", ctypes.c_void_p)]
+    _fields_ = [("sizes", ctypes.c_uint * 3), ("stream", ctypes.c_void_p)]
 
 
 LAUNCHED = ctypes.CFUNCTYPE(None, ctypes.POINTER(Launch), ctypes.c_void_p)

@@ -229,7 +229,7 @@ def test_scratch_memory_and_zeros_are_buffers_of_the_program(random):
 
 def test_the_name_of_the_target_is_the_library_s():
     """Registering the same handlers again under the same name is harmless; XLA checks each one's version."""
-    assert set(_core.xla_handlers()) == {"cpu", "CUDA"}
+    assert set(_core.xla_handlers()) == {"cpu", "CUDA", "ROCM"}
     assert set(targets.platforms()) == {"cpu"} or jax.devices("cuda")
     text = jax.jit(ours).lower(*(jnp.zeros((1, 3, 1, 8)),) * 3).as_text()
     assert f"@{_core.XLA_TARGET}" in text

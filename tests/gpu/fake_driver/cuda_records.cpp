@@ -1,4 +1,5 @@
-// The fake driver's tensor maps, and its kernels, which compute nothing.
+// CUDA's tensor maps, and its kernels, which compute nothing.
+#include "device/cuda/driver.h"
 #include "gpu/fake_driver/fake_driver.h"
 
 using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
@@ -34,7 +35,15 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function, void**
   int device = 0;
   if (const Code code = cuCtxGetDevice(&device); code != success) return code;
   ++state.launches;
-  if (state.on_launch != nullptr) state.on_launch(*configuration, parameters);
+  if (state.on_launch == nullptr) return state.launch_code;
+  regard::test::FakeLaunch launch{configuration->grid[0], configuration->block[0],
+                                  configuration->shared_bytes, configuration->stream};
+  for (unsigned i = 0; i < configuration->attribute_count; ++i) {
+    const LaunchValue& value = configuration->attributes[i];
+    if (value.id == attribute_cluster) launch.cluster = value.cluster[0];
+    if (value.id == attribute_overlap) launch.overlaps = value.overlap == 1;
+  }
+  state.on_launch(launch, parameters);
   return state.launch_code;
 }
 /// Stores the inputs (address, sizes, strides) in the map; a real map is opaque.

@@ -1,0 +1,54 @@
+#include "device/hip/chips.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace regard::hip {
+namespace {
+
+/// The numbers are EF_AMDGPU_MACH_… and the families those of LLVM's AMDGPU guide.
+struct TargetOfCode {
+  std::string_view name;
+  unsigned machine;                       ///< in the ELF header's flags
+  std::array<std::string_view, 8> chips;  ///< of a generic target
+};
+constexpr unsigned machine_mask = 0xff;
+constexpr TargetOfCode known[] = {
+    {"gfx90a", 0x3f, {}},
+    {"gfx942", 0x4c, {}},
+    {"gfx950", 0x4f, {}},
+    {"gfx1100", 0x41, {}},
+    {"gfx1201", 0x4e, {}},
+    {"gfx9-4-generic", 0x5f, {"gfx940", "gfx941", "gfx942", "gfx950"}},
+    {"gfx11-generic",
+     0x54,
+     {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"}},
+    {"gfx12-generic", 0x59, {"gfx1200", "gfx1201"}},
+};
+
+}  // namespace
+
+bool runs_on_chip(std::string_view target, std::string_view chip) {
+  if (target == chip) return true;
+  const auto* const found = std::ranges::find(known, target, &TargetOfCode::name);
+  return found != std::end(known) && std::ranges::find(found->chips, chip) != found->chips.end();
+}
+
+Result<std::string_view> target_of(std::span<const std::byte> code_object) {
+  Elf64_Ehdr header;
+  if (code_object.size() < sizeof header) return invalid("it is too short");
+  std::memcpy(&header, code_object.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return invalid("it is not an ELF file");
+  if (header.e_machine != EM_AMDGPU) return invalid("it holds no machine code of AMD GPUs");
+  const unsigned machine = header.e_flags & machine_mask;
+  const auto* const found = std::ranges::find(known, machine, &TargetOfCode::machine);
+  if (found == std::end(known))
+    return invalid(fmt::format("its code is for a chip that no target is for (number {:#x})", machine));
+  return found->name;
+}
+
+}  // namespace regard::hip
