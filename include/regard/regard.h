@@ -164,7 +164,7 @@ typedef struct regard_plan regard_plan;
 
 typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
-  const char* target; /* NULL: the best CPU target; "cuda": the best for the current CUDA device */
+  const char* target; /* NULL: the best CPU target; "cuda", "hip": the best for that kind's current device */
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic"; numbers of its tile can
                        * follow: "sm90_forward cluster=2" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
@@ -209,14 +209,14 @@ typedef struct regard_arguments {
 /* Runs all stages. The workspace is the caller's; nothing is allocated. Concurrent calls need a workspace
  * each: a shared one gives wrong results, which only debug builds and REGARD_VERIFY notice, and only on a CPU
  * target. On a CPU target the call returns when the outputs are complete, and stream is NULL. On a GPU target
- * tensors and workspace are GPU memory, all on one device; the work is enqueued in the stream (a CUstream;
- * NULL: CUDA's default stream) and not waited for. A stream that captures a graph needs a plan that was
- * prepared on its device before. A tensor that is written must not share memory with another one of the call;
- * tensors whose rows are interleaved share none. */
+ * tensors and workspace are GPU memory, all on one device; the work is enqueued in the stream (a CUstream or
+ * a hipStream_t; NULL: the default stream) and not waited for. A stream that captures a graph needs a plan
+ * that was prepared on its device before. A tensor that is written must not share memory with another one of
+ * the call; tensors whose rows are interleaved share none. */
 REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
                                          void* workspace, int64_t workspace_bytes, void* stream);
 /* Plan (remembered), workspace and run in one call, for callers that do not manage workspaces; on a GPU in
- * CUDA's default stream. */
+ * the default stream. */
 REGARD_API regard_status regard_attention(const regard_problem* problem, const regard_plan_options* options,
                                           const regard_arguments* arguments);
 /* Compares the outputs in `arguments` with the fp64 oracle computed from its inputs. report: JSON, per output

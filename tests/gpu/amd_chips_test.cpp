@@ -8,6 +8,7 @@
 #include "device/gpu.h"
 #include "device/hip/chips.h"
 #include "gpu/fake_driver/fake_driver.h"
+#include "plan/target.h"
 
 namespace regard::test {
 namespace {
@@ -70,6 +71,16 @@ TEST(AmdChips, CodeForAnotherOneIsNotLoaded) {
   EXPECT_EQ(fake_driver()->loads[0], loads);
   for (const Elf64_Word own : {0x54c, 0x0100055f})
     EXPECT_TRUE(gpu::Kernel(backend, code_with(own), "attend").load(instinct));
+}
+
+TEST(AmdChips, TheirOwnTargetIsPreferredToTheirFamilys) {
+  for (const Target& own : *targets()) {
+    if (own.kind != TargetKind::hip) continue;
+    for (const Target& family : *targets()) {
+      if (&family == &own || !hip::runs_on_chip(family.name, own.name)) continue;
+      EXPECT_GT(own.preference, family.preference) << own.name << " and " << family.name;
+    }
+  }
 }
 
 }  // namespace
