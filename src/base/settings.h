@@ -57,6 +57,9 @@ namespace regard {
     "NVRTC's library or its folder; empty searches the Python package nvidia-cuda-nvrtc, CUDA_HOME, and "    \
     "the "                                                                                                   \
     "system's loader.")                                                                                      \
+  X(hip_clang, Text, "REGARD_HIP_CLANG", "",                                                                 \
+    "clang for kernels of AMD GPUs, 19 or later; empty searches ROCM_PATH, /opt/rocm, and clang-22 to "      \
+    "clang-19 and clang on PATH.")                                                                           \
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies; means "          \
     "REGARD_BUILT_IN=off.")                                                                                  \

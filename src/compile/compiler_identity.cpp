@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "compile/environment.h"
 #include "compile/process.h"
+#include "compile/toolchain.h"
 
 namespace regard {
 namespace {
@@ -92,6 +93,25 @@ Result<CompilerAnswer> identify_compiler(const std::string& path, CompilerMemory
   });
   if (said) said->identity += environment_identity();
   return said;
+}
+
+// A wrapper's file says nothing about the compiler that it calls.
+Status IdentifiedCompiler::unchanged(bool ask) const {
+  if (state_of_program(path) != state || environment_identity() != environment) return was_replaced();
+  if (answer.lasting || !ask) return {};
+  const Result<CompilerAnswer> now = identify_compiler(path, nullptr);
+  if (is_scarce(now))
+    return fail(now.error().kind, "could not be asked again what it is: " + now.error().message);
+  return now && now->identity == answer.identity ? Status() : was_replaced();
+}
+
+Result<IdentifiedCompiler> identified(const std::string& program, CompilerMemory* memory) {
+  IdentifiedCompiler found{.path = program, .state = state_of_program(program)};
+  const Result<CompilerAnswer> answer = identify_compiler(program, memory);
+  if (!answer) return tl::unexpected(answer.error());
+  found.answer = *answer;
+  found.environment = environment_identity();
+  return found;
 }
 
 }  // namespace regard

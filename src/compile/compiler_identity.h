@@ -18,4 +18,19 @@ std::string compiler_identity(std::string_view verbose_text);
 /// variables that choose its parts; `memory` can be null. An error says what `-v` did instead.
 Result<CompilerAnswer> identify_compiler(const std::string& program, CompilerMemory* memory);
 
+/// A compiler, what it was when it was asked, and what tells that it was replaced since.
+struct IdentifiedCompiler {
+  std::string path;
+  std::string state;  ///< of its file, before it was asked
+  CompilerAnswer answer;
+  std::string environment;  ///< environment_identity()
+
+  /// Whether it is still the same, as far as its file shows; if that is not conclusive and `ask` is true, by
+  /// asking it again. An error is the end of a sentence, and `no_memory` where it could not be asked.
+  Status unchanged(bool ask) const;
+};
+
+/// The same as identify_compiler, for a program that will be used.
+Result<IdentifiedCompiler> identified(const std::string& program, CompilerMemory* memory);
+
 }  // namespace regard

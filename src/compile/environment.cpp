@@ -28,7 +28,9 @@ constexpr std::string_view left_out[] = {"CCC_OVERRIDE_OPTIONS",
                                          "LDEMULATION",
                                          "LD_RUN_PATH",  // options for ld
                                          "NVCC_PREPEND_FLAGS",
-                                         "NVCC_APPEND_FLAGS"};
+                                         "NVCC_APPEND_FLAGS",
+                                         "HIPCC_COMPILE_FLAGS_APPEND",
+                                         "HIPCC_LINK_FLAGS_APPEND"};
 
 /// Where the parts of gcc, which are programs themselves, are looked for first.
 constexpr const char* in_identity[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX"};

@@ -12,6 +12,7 @@
 #include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "compile/environment.h"
+#include "compile/hip_clang.h"
 #include "compile/host_compiler.h"
 #include "compile/nvcc.h"
 #include "compile/nvrtc.h"
@@ -40,6 +41,13 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 
+Found find_hip(const Settings& current, CompilerMemory* memory) {
+  const char* const set = variable("ROCM_PATH");
+  return find_hip_clang(
+      {.setting = current.hip_clang, .rocm_path = set != nullptr ? set : "", .path = search_path()},
+      compile_limit_seconds, memory);
+}
+
 /// Finding a toolchain runs or loads a compiler, which takes a while. A failure for lack of resources is not
 /// kept.
 struct Slot {
@@ -64,7 +72,7 @@ struct Slot {
   }
 };
 struct Slots {
-  Slot host, cuda;
+  Slot host, cuda, hip;
 };
 ForkLocal<Slots>& process_slots = *new ForkLocal<Slots>;
 
@@ -74,14 +82,13 @@ Result<Toolchain*> toolchain_for(const Target& target, CompilerMemory* memory) {
   Slots& slots = process_slots.get();
   switch (target.kind) {
     case TargetKind::cpu:
-      return slots.host.get(find_host, memory);
+      break;
     case TargetKind::cuda:
       return slots.cuda.get(find_cuda, memory);
     case TargetKind::hip:
-      break;
+      return slots.hip.get(find_hip, memory);
   }
-  return fail(ErrorKind::no_kernel,
-              fmt::format("kernels for {} cannot be compiled yet: there is no HIP toolchain", target.name));
+  return slots.host.get(find_host, memory);
 }
 
 }  // namespace regard

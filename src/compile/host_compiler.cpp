@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "compile/compiler_run.h"
-#include "compile/environment.h"
 #include "compile/quick_options.h"
 
 namespace regard {
@@ -25,43 +24,32 @@ std::vector<std::string> added(std::span<const std::string_view> quick) {
 
 class HostCompiler final : public Toolchain {
  public:
-  /// `state` is that of its file before it was asked for its identity.
-  HostCompiler(std::string word, std::string path, std::string state, CompilerAnswer answer,
-               double limit_seconds)
+  HostCompiler(std::string word, IdentifiedCompiler compiler, double limit_seconds)
       : word_(std::move(word)),
-        path_(std::move(path)),
-        state_(std::move(state)),
-        answer_(std::move(answer)),
-        quick_(quick_options(answer_.identity)),
-        identity_(fmt::format("{}; {}", answer_.identity, fmt::join(added(quick_), " "))),
+        compiler_(std::move(compiler)),
+        quick_(quick_options(compiler_.answer.identity)),
+        identity_(fmt::format("{}; {}", compiler_.answer.identity, fmt::join(added(quick_), " "))),
         limit_seconds_(limit_seconds) {}
 
-  std::string name() const override { return word_ == path_ ? path_ : fmt::format("{} ({})", word_, path_); }
+  std::string name() const override {
+    return word_ == compiler_.path ? word_ : fmt::format("{} ({})", word_, compiler_.path);
+  }
   std::string identity() const override { return identity_; }
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
     CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
-    run.command = host_compile_command(path_, request.options, quick_, run.source, run.output);
+    run.command = host_compile_command(compiler_.path, request.options, quick_, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);
     if (!made) return tl::unexpected(made.error());
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log)};
   }
 
-  /// A wrapper's file says nothing about the compiler that it calls.
-  Status as_identified(Look look) const override {
-    if (state_of_program(path_) != state_ || environment_identity() != environment_) return was_replaced();
-    if (answer_.lasting || look == Look::quick) return {};
-    const Result<CompilerAnswer> now = identify_compiler(path_, nullptr);
-    if (is_scarce(now))
-      return fail(now.error().kind, "could not be asked again what it is: " + now.error().message);
-    return now && now->identity == answer_.identity ? Status() : was_replaced();
-  }
+  Status as_identified(Look look) const override { return compiler_.unchanged(look == Look::thorough); }
 
-  std::string word_, path_, state_;
-  CompilerAnswer answer_;
-  std::string environment_ = environment_identity();
+  std::string word_;
+  IdentifiedCompiler compiler_;
   std::span<const std::string_view> quick_;
   std::string identity_;
   double limit_seconds_;
@@ -92,11 +80,10 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
   for (const std::string& word : host_compiler_words(setting)) {
     const std::string program = find_program(word, path);
     if (program.empty()) continue;
-    const std::string state = state_of_program(program);
-    const Result<CompilerAnswer> version = identify_compiler(program, memory);
-    if (version) return std::make_unique<HostCompiler>(word, program, state, *version, limit_seconds);
-    if (is_scarce(version)) return tl::unexpected(version.error());
-    unusable += fmt::format("; {} {}", in_quotes(program + " -v"), version.error().message);
+    const Result<IdentifiedCompiler> compiler = identified(program, memory);
+    if (compiler) return std::make_unique<HostCompiler>(word, *compiler, limit_seconds);
+    if (is_scarce(compiler)) return tl::unexpected(compiler.error());
+    unusable += fmt::format("; {} {}", in_quotes(program + " -v"), compiler.error().message);
   }
   if (!setting.empty()) {
     return fail(ErrorKind::no_kernel,

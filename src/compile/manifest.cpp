@@ -1,7 +1,6 @@
 #include "compile/manifest.h"
 
 #include <array>
-#include <utility>
 
 #include "base/json.h"
 
@@ -9,13 +8,25 @@ namespace regard {
 namespace {
 
 using Kind = JsonEvent::Kind;
-using Number = std::pair<std::string_view, std::int64_t Resources::*>;
+
+struct Number {
+  std::string_view name;
+  std::int64_t Resources::* member;
+  bool required = true;  ///< entries of the first versions lack the others
+};
 
 /// Both kinds of spilled bytes are one number there.
-constexpr Number numbers[] = {
-    {"barriers", &Resources::barriers},         {"registers", &Resources::registers},
-    {"shared_bytes", &Resources::shared_bytes}, {"spill_bytes", &Resources::spill_store_bytes},
-    {"stack_bytes", &Resources::stack_bytes},   {"wgmma", &Resources::wgmma}};
+constexpr Number numbers[] = {{"accumulator_moves", &Resources::accumulator_moves, false},
+                              {"accumulators", &Resources::accumulators, false},
+                              {"barriers", &Resources::barriers},
+                              {"matrix", &Resources::matrix, false},
+                              {"registers", &Resources::registers},
+                              {"scalar_moves", &Resources::scalar_moves, false},
+                              {"scalar_registers", &Resources::scalar_registers, false},
+                              {"scalar_spills", &Resources::scalar_spills, false},
+                              {"shared_bytes", &Resources::shared_bytes},
+                              {"spill_bytes", &Resources::spill_store_bytes},
+                              {"stack_bytes", &Resources::stack_bytes}};
 constexpr std::string_view warnings = "warnings";
 
 /// Reads the members of the object "resources". They are used only if all that readers look for are there.
@@ -27,9 +38,9 @@ class ResourcesReader {
     in_warnings_ = json.key == warnings;
     if (in_warnings_) take(std::size(numbers), json.kind == Kind::list);
     for (std::size_t i = 0; i < std::size(numbers); ++i) {
-      if (json.key != numbers[i].first) continue;
+      if (json.key != numbers[i].name) continue;
       take(i, json.kind == Kind::integer);
-      found_.*numbers[i].second = json.integer;
+      found_.*numbers[i].member = json.integer;
     }
   }
 
@@ -40,8 +51,8 @@ class ResourcesReader {
   }
 
   std::optional<Resources> found() const {
-    for (const bool given : given_)
-      if (!given) return std::nullopt;
+    for (std::size_t i = 0; i < given_.size(); ++i)
+      if (!given_[i] && (i == std::size(numbers) || numbers[i].required)) return std::nullopt;
     return odd_ ? std::nullopt : std::optional(found_);
   }
 
@@ -63,7 +74,7 @@ std::string resources_json(const Resources& used) {
   written.spill_store_bytes += used.spill_load_bytes;
   JsonWriter json;
   json.object([&] {
-    for (const auto& [name, member] : numbers) json.member(name, written.*member);
+    for (const Number& number : numbers) json.member(number.name, written.*number.member);
     json.member(warnings, written.performance_warnings);
   });
   return json.take();

@@ -11,12 +11,28 @@
 #include "base/text.h"
 #include "compile/comments.h"
 #include "compile/constants.h"
+#include "compile/hip_options.h"
 #include "compile/host_options.h"
 #include "kernels/arguments.h"
 #include "plan/kernel.h"
 
 namespace regard {
 namespace {
+
+/// The command that compiles a kernel by hand.
+std::string command(TargetKind kind, const std::string& options, const std::string& name) {
+  switch (kind) {
+    case TargetKind::cpu:
+      return fmt::format("c++ {0} -shared -o {1}.so {1}.cpp", options, name);
+    case TargetKind::cuda:
+      return fmt::format("nvcc {0} -cubin -o {1}.cubin {1}.cu", options, name);
+    case TargetKind::hip:
+      break;
+  }
+  return fmt::format(
+      "clang {0} -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -o {1}.co {1}.hip",
+      options, name);
+}
 
 /// Portable kernels include what depends on the machine (instructions, layouts of fragments) from a folder of
 /// this name, which stands for that of the target's kind: kernels/cuda.
@@ -77,12 +93,12 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
   Rendered rendered;
   rendered.symbol = symbol_of(key);
   if (cpu) rendered.options.assign(host_options.begin(), host_options.end());
+  if ((*target)->kind == TargetKind::hip) rendered.options.assign(hip_options.begin(), hip_options.end());
   rendered.options.insert(rendered.options.end(), (*target)->options.begin(), (*target)->options.end());
 
   std::string& source = rendered.source;
   const std::string options = fmt::format("{}", fmt::join(rendered.options, " "));
-  source = cpu ? fmt::format("// c++ {0} -shared -o {1}.so {1}.cpp\n", options, rendered.symbol)
-               : fmt::format("// nvcc {0} -cubin -o {1}.cubin {1}.cu\n", options, rendered.symbol);
+  source = fmt::format("// {}\n", command((*target)->kind, options, rendered.symbol));
   source += fmt::format("// {}\n", print(key));
   source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
   // Kernels that are linked into one library define the same functions for different keys: each gets its own

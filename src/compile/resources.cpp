@@ -44,7 +44,7 @@ std::int64_t count(std::string_view text, std::string_view words) {
 
 Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
   Resources resources;
-  resources.wgmma = count(ptx, "wgmma.mma_async");
+  resources.matrix = count(ptx, "wgmma.mma_async") + count(ptx, "mma.sync");
   int kernels = 0;
   for (const std::string_view line : split(log, "\n")) {
     if (line.find("Compiling entry function") != std::string_view::npos) ++kernels;
@@ -70,6 +70,19 @@ Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
 
 namespace {
 
+constexpr int simds = 4;  // of a multiprocessor, a compute unit, or a work group processor
+
+/// The registers that a SIMD has for each lane of a wave.
+std::int64_t registers_of_simd(const Target& target) {
+  return target.registers / (simds * target.wave);
+}
+
+/// What a thread gets: registers are given out in 64 parts, on all these GPUs.
+std::int64_t given_registers(std::int64_t used, const Target& target) {
+  constexpr std::int64_t parts = 64;
+  return round_up(used, registers_of_simd(target) / parts);
+}
+
 std::int64_t dynamic_shared_bytes(const KernelKey& key) {
   const Kernel* kernel = find_kernel(key.algorithm.kernel);
   return kernel == nullptr || kernel->dynamic_shared_bytes == nullptr ? 0 : kernel->dynamic_shared_bytes(key);
@@ -77,17 +90,23 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
 
 }  // namespace
 
+std::int64_t waves_per_simd(const Resources& used, const Target& target) {
+  return registers_of_simd(target) / given_registers(used.registers, target);
+}
+
 void warn_of_missing_instructions(Resources& used, const KernelKey& key) {
   const Kernel* kernel = find_kernel(key.algorithm.kernel);
-  if (kernel != nullptr && used.wgmma == 0 &&
-      std::ranges::find(kernel->features, Feature::wgmma) != kernel->features.end())
-    used.performance_warnings.emplace_back("has no wgmma instruction");
+  if (kernel == nullptr || used.matrix > 0) return;
+  const auto needs = [&](Feature feature) {
+    return std::ranges::find(kernel->features, feature) != kernel->features.end();
+  };
+  if (needs(Feature::wgmma) || (needs(Feature::matrix) && key.signature.dtype != DType::fp32))
+    used.performance_warnings.emplace_back("has no matrix instruction");
 }
 
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {
-  constexpr std::int64_t registers_at_once = 8;  // the unit of allocation, per thread
   const std::int64_t threads = key.algorithm.warps * target.wave,
-                     registers = threads * round_up(used.registers, registers_at_once),
+                     registers = threads * given_registers(used.registers, target),
                      dynamic = dynamic_shared_bytes(key), shared = used.shared_bytes + dynamic;
   std::string why;
   if (registers > target.registers) {

@@ -14,7 +14,7 @@ namespace {
 void expect_asynchronous(const Result<Compiled>& kernel) {
   ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
   EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
-  EXPECT_GT(kernel->resources->wgmma, 0);
+  EXPECT_GT(kernel->resources->matrix, 0);
 }
 
 void expect_asynchronous_products(const std::string& text) {

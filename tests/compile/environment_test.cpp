@@ -57,6 +57,8 @@ TEST_F(Environment, WhatChangesKernelsIsLeftOutAndTheRestIsPassedOn) {
                                              "LD_RUN_PATH",
                                              "NVCC_PREPEND_FLAGS",
                                              "NVCC_APPEND_FLAGS",
+                                             "HIPCC_COMPILE_FLAGS_APPEND",
+                                             "HIPCC_LINK_FLAGS_APPEND",
                                              "LC_ALL",
                                              "TMPDIR"};
   for (const std::string& name : left_out) setenv(name.c_str(), "theirs", 1);

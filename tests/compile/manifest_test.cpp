@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 const json resources = {{"registers", 32}, {"stack_bytes", 0}, {"spill_bytes", 0},    {"shared_bytes", 1024},
-                        {"barriers", 1},   {"wgmma", 0},       {"warnings", {"slow"}}};
+                        {"barriers", 1},   {"matrix", 0},       {"warnings", {"slow"}}};
 
 Manifest with(const json& some) {
   return Manifest(json{{"kernel", "k"}, {"resources", some}}.dump());

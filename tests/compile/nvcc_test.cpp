@@ -100,7 +100,7 @@ TEST(Nvcc, GivesTheKernelsOfNvrtc) {
     EXPECT_EQ(nvcc->compile(request).value().binary, compiled->binary) << text;
     EXPECT_FALSE(compiled->resources->spills()) << text << compiled->log;
     EXPECT_EQ(compiled->resources->stack_bytes, 0) << text;
-    EXPECT_EQ(compiled->resources->wgmma, expected->resources->wgmma) << text;
+    EXPECT_EQ(compiled->resources->matrix, expected->resources->matrix) << text;
     EXPECT_EQ(compiled->resources->shared_bytes, expected->resources->shared_bytes) << text;
     const std::string binary(reinterpret_cast<const char*>(compiled->binary.data()), compiled->binary.size());
     EXPECT_TRUE(

@@ -1,0 +1,46 @@
+#include "base/elf.h"
+
+namespace regard {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+bool has_text_at(Bytes bytes, std::uint64_t offset, std::string_view text) {
+  if (offset > bytes.size() || text.size() >= bytes.size() - offset) return false;  // a zero follows it
+  const auto* const begin = reinterpret_cast<const char*>(bytes.data()) + offset;
+  return std::string_view(begin, text.size()) == text && begin[text.size()] == '\0';
+}
+
+}  // namespace
+
+std::vector<Elf64_Shdr> elf_sections(Bytes bytes) {
+  std::vector<Elf64_Shdr> sections;
+  const auto header = value_at<Elf64_Ehdr>(bytes, 0);
+  for (std::uint64_t i = 0; header && i < header->e_shnum; ++i) {
+    const auto section = value_at<Elf64_Shdr>(bytes, header->e_shoff + i * sizeof(Elf64_Shdr));
+    if (!section) break;
+    sections.push_back(*section);
+  }
+  return sections;
+}
+
+Bytes elf_content(Bytes bytes, const Elf64_Shdr& section) {
+  if (section.sh_type == SHT_NOBITS || section.sh_offset > bytes.size()) return {};
+  const std::uint64_t left = bytes.size() - section.sh_offset;
+  return bytes.subspan(section.sh_offset, section.sh_size < left ? section.sh_size : left);
+}
+
+std::optional<Elf64_Sym> find_function(Bytes bytes, Elf64_Word kind, std::string_view name) {
+  const std::vector<Elf64_Shdr> sections = elf_sections(bytes);
+  for (const Elf64_Shdr& table : sections) {
+    if (table.sh_type != kind || table.sh_link >= sections.size()) continue;
+    const Bytes symbols = elf_content(bytes, table), names = elf_content(bytes, sections[table.sh_link]);
+    for (std::uint64_t at = 0; const auto symbol = value_at<Elf64_Sym>(symbols, at); at += sizeof(Elf64_Sym))
+      if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+          has_text_at(names, symbol->st_name, name))
+        return symbol;
+  }
+  return std::nullopt;
+}
+
+}  // namespace regard

@@ -1,0 +1,36 @@
+// Reads 64-bit ELF files, which could be damaged: nothing beyond their end.
+#pragma once
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace regard {
+
+/// The value at that offset; nothing where the bytes end before it does.
+template <class T>
+std::optional<T> value_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+/// All that are in the file, in its order.
+std::vector<Elf64_Shdr> elf_sections(std::span<const std::byte> bytes);
+
+/// The bytes of a section, as far as the file has them.
+std::span<const std::byte> elf_content(std::span<const std::byte> bytes, const Elf64_Shdr&);
+
+/// A function with that name that is defined in the file, if symbol tables of this kind (SHT_DYNSYM,
+/// SHT_SYMTAB) have it.
+std::optional<Elf64_Sym> find_function(std::span<const std::byte> bytes, Elf64_Word kind,
+                                       std::string_view name);
+
+}  // namespace regard

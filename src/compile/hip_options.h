@@ -1,0 +1,14 @@
+// The compiler options that all kernels for AMD GPUs get, in canonical order; a target's own options follow.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace regard {
+
+// Multiply-adds form as with NVIDIA's compilers, and divisions and denormals are by default as exact. Without
+// the third one gfx90a adds fp32 in memory by a loop around a compare and swap.
+inline constexpr std::array<std::string_view, 4> hip_options = {"-std=c++20", "-O3", "-munsafe-fp-atomics",
+                                                                "-ffp-contract=fast-honor-pragmas"};
+
+}  // namespace regard
