@@ -154,7 +154,7 @@ def code_in(elf: bytes) -> str:
 
 
 def compile_kernels(build: Path) -> None:
-    """Those named on standard input, a line each, into the cache. Why a kernel is not compiled is printed."""
+    """Compiles the kernels named on standard input, one per line, into the cache; prints why one is not compiled."""
     library = open_library(build)
     for kernel in sys.stdin.read().splitlines():
         answer = ctypes.c_char_p()
@@ -163,7 +163,7 @@ def compile_kernels(build: Path) -> None:
 
 
 def code_of(build: Path, kernels: list[str]) -> dict[str, str]:
-    """By kernel: its code, compiled into a separate cache."""
+    """By kernel: a digest of its code, compiled into a separate cache."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"REGARD_CACHE_DIR": folder}
         command = [sys.executable, __file__, str(build), str(build), "--compile-kernels"]

@@ -7,7 +7,8 @@ Needs NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python) for 
 line of JSON per target to bench/results/build-<machine>-<date>.jsonl (kernels, CPU seconds of their compiles, bytes,
 compressed bytes), one for the whole build (wall and CPU seconds, peak memory of one process and of all together), and
 one for a bundle of 1,000 kernels: how long it takes to open, how many bytes of it are read, and how long the kernel of
-a first call takes, compared with the same kernel from the cache. Copies of the manifest's kernels make up the 1,000.
+a first call takes, compared with the same kernel from the cache. Copies of the manifest's kernels make up what it lacks
+of the 1,000.
 """
 
 from __future__ import annotations

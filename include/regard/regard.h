@@ -39,7 +39,7 @@ typedef enum regard_status REGARD_IS_INT {
   REGARD_OK = 0,
   REGARD_INVALID = 1,    /* the input is wrong: text, JSON, a tensor, a setting, a file */
   REGARD_REFUSED = 2,    /* valid input that nothing here solves; the message says what would */
-  REGARD_NO_KERNEL = 3,  /* planned, but no kernel was found; the message lists where it was searched */
+  REGARD_NO_KERNEL = 3,  /* planned, but a kernel was neither found nor compiled; the message says why */
   REGARD_NO_MEMORY = 4,  /* memory, files or processes ran out: the next call may succeed */
   REGARD_INTERNAL = 5,   /* a defect of Regard */
   REGARD_INTERRUPTED = 6 /* by the function of regard_interrupt_if; the next call starts again */
@@ -112,7 +112,7 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
   /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. No kernel
    * of this version takes these roles: a plan for a problem that uses one is refused, a call that passes one
-   * for another problem fails with REGARD_INVALID, and the message says so. regard_check takes them. */
+   * for another problem fails with REGARD_INVALID, and the message says so. regard_check refuses them too. */
   REGARD_K_NEW,             /* [b,snew,hk,d]: keys to be written into K */
   REGARD_V_NEW,             /* [b,snew,hk,dv] */
   REGARD_ROPE_COS,          /* [sk, rotary/2], dtype of Q: row = position in the cache */

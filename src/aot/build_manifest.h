@@ -18,7 +18,7 @@ enum class Only : std::int32_t {
 
 struct Options {
   std::string text;       ///< the manifest, instead of the file; empty: read the file
-  std::string output;     ///< a folder; empty: "<namespace>-build" or "<name of the manifest>-build"
+  std::string output;     ///< a folder; empty: NAMESPACE-build or FILE-build next to the manifest
   std::int32_t jobs = 0;  ///< compiles at a time; 0: as many as cores and memory allow
   Only only = Only::build;
   /// Called now and then with the progress as JSON. May be empty.

@@ -54,8 +54,8 @@ std::string kernel_in_words(std::uint64_t number, std::string_view name) {
   return fmt::format("its kernel {} ({})", number, in_quotes(name));
 }
 
-/// What is wrong with the location of a kernel whose successor begins at `end`, if kernels are to be
-/// contiguous up to the index; empty when nothing is.
+/// What is wrong with the location of a kernel that must begin at `begin`, as kernels are contiguous up to
+/// the index; empty when nothing is.
 std::string wrong_offset(const BundleKernel& kernel, std::uint64_t begin, std::uint64_t index_offset) {
   if (kernel.offset < begin) return "overlaps what is before it";
   if (kernel.offset > index_offset || kernel.compressed_bytes > index_offset - kernel.offset)

@@ -12,7 +12,7 @@
 
 namespace regard::bundle {
 
-/// Increased when the layout changes. A sentence says what a reader of another schema does with it.
+/// Increased when the layout changes: a reader of another schema refuses the file, and says so in a sentence.
 inline constexpr std::uint32_t schema = 1;
 
 /// The limit for an index: many times what a library of kernels takes.

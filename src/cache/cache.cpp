@@ -156,8 +156,8 @@ std::string default_cache_directory() {
        {std::pair("XDG_CACHE_HOME", "/regard"), std::pair("HOME", "/.cache/regard")}) {
     const char* const folder = variable(name);
     if (folder == nullptr || *folder != '/') continue;
-    // Not another user's folder left there by `sudo`: that user could not use a folder that root made in
-    // their home.
+    // Not where `sudo` left another user's folder in the variable: that user could not use a folder that root
+    // made in their home.
     const std::string path = folder + std::string(inside);
     return in_own_folder(path) ? path : folder_in_tmp();
   }

@@ -27,9 +27,9 @@ struct CacheEntryInfo {
   std::int64_t bytes = 0;
   std::int64_t used_unix_seconds = 0;
   Origin origin;
-  std::string problem;  ///< empty, or what was lacking to read it
+  std::string problem;  ///< empty, or what is wrong with the entry
   std::string unread;   ///< empty, or what was lacking to look at it
-  bool trusted = true;  ///< whether it can be used
+  bool trusted = true;  ///< whether its origin is trusted; others are not used
 };
 
 struct CacheStat {

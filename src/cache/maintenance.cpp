@@ -71,7 +71,7 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
       if (is_temporary(item.name)) remove_leftovers(directory, item);
       continue;
     }
-    if (item.bytes > largest_entry_bytes) {  // not written by the cache
+    if (item.bytes > largest_entry_bytes) {  // not written by the cache: it must not push out what was
       directory.remove(item.name);
       continue;
     }

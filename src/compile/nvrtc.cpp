@@ -166,7 +166,7 @@ Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const
 
 // Compiling an empty kernel takes 0.1 s, much longer than loading a real one from the cache.
 Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, CompilerMemory* memory) {
-  // Where there is a driver, NVRTC caches what it compiled, and then reports no registers and spills. Older
+  // Where there is a driver, NVRTC caches what it compiled, and then reports no registers or spills. Older
   // versions cache nothing and do not know the option.
   static constexpr const char* options[] = {verbose, "--no-cache"};
   const auto identify = [&](std::span<const char* const> with) {

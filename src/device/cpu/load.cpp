@@ -68,7 +68,7 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
   return handle;
 }
 
-/// Opens a new file, which is removed at once, or is first renamed to `kept_as`.
+/// Opens a new file. It is removed at once or, with `kept_as`, is renamed to that first and stays.
 void* open_file(const std::string& stem, const char* kept_as, std::span<const std::byte> binary,
                 std::string& error) {
   std::string path = stem + "XXXXXX";
