@@ -14,7 +14,7 @@ namespace nb = nanobind;
 
 /// Every text that goes to the C ABI, which would end it at a NUL: text that contains one is refused.
 std::string text_of(nb::handle value, const char* name);
-/// None gives none.
+/// Nothing for None.
 std::optional<std::string> optional_text_of(nb::handle value, const char* name);
 
 std::uint64_t unsigned_of(nb::handle value, const char* name);

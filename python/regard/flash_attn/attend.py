@@ -40,7 +40,8 @@ def attend_with_state(
     probabilities: bool,
     memory: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, S_dmask if requested and otherwise None, rng_state (int64 [2]: seed and offset).
+    """out, softmax_lse, S_dmask (empty unless it is requested and there is dropout), and rng_state (int64 [2]: seed and
+    offset).
 
     memory: where out is written.
     """

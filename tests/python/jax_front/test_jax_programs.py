@@ -239,7 +239,7 @@ ALLOWED = jax.export.DisabledSafetyCheck.custom_call(regard.jax.TARGET)
 
 
 def test_an_exported_program_runs_on_another_machine(random, tmp_path):
-    """From a machine with more cores and another CPU target, so that its workspace is too small; with gradients."""
+    """One with more cores and another CPU target, for which the program's workspace is too small; with gradients."""
     q, k, v = given = arrays(random, 1, 2, 2, 200, 200, 64)
     exported = jax.export.export(jax.jit(loss_of(ours, causal=True)), disabled_checks=[ALLOWED])(q, k, v)
     (tmp_path / "program").write_bytes(exported.serialize(vjp_order=1))

@@ -123,7 +123,7 @@ def test_it_may_end_in_another_thread():
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize(("dropout", "place"), [(0.0, "within"), (0.3, "within"), (0.3, "after")])
 def test_what_forward_replaced_its_recompute_replaces(use_reentrant, dropout, place):
-    """In any thread: on GPUs it is one of autograd's. If O is linear in V, <O, W> = <V, dV>."""
+    """In any thread: on GPUs it is one of autograd's. O is linear in V, so <O, W> = <V, dV> with the same mask."""
     q, v, w = leaf(cases.numbers(1, 1, 2, 9, 16)), leaf(cases.numbers(2, 1, 2, 9, 16)), cases.numbers(3, 1, 2, 9, 16)
 
     def call(q, v):

@@ -37,8 +37,7 @@ def apply_rotary(
     """x with its first dimensions rotated, without autograd: [b, s, h, d], or [tokens, h, d] with cu_seqlens.
 
     cos, sin: [positions, rotated / 2]. interleaved: pairs (0, 1), (2, 3) ...; otherwise the two halves of the rotated
-    dimensions.
-    conjugate: rotates back.
+    dimensions. conjugate: rotates back.
     """
     if cu_seqlens is not None and max_seqlen is None:
         raise ValueError("cu_seqlens needs max_seqlen, the longest sequence")
