@@ -335,7 +335,8 @@ std::optional<ArrayView> view_of_torch(nb::handle array, Source source) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
   std::optional<ArrayView> found = view(array, *torch, source);
-  // If it cannot (tensors under torch.func transforms have no memory, say), DLPack refuses it by name.
+  // If the tensor cannot be viewed (under torch.func transforms it has no memory, say), DLPack refuses it by
+  // name.
   if (PyErr_Occurred() != nullptr) {
     forget_error();
     return {};

@@ -1,5 +1,5 @@
-// Arguments that are text or integers. Anything else is reported in a sentence of ours, unlike the binding's
-// own.
+// Arguments that are text or integers. Anything else is refused with a sentence of ours: the binding's own
+// message is not one.
 #pragma once
 
 #include <nanobind/nanobind.h>

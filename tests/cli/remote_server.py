@@ -8,7 +8,7 @@ import threading
 
 
 class Store:
-    """Serves at `url`; keeps files in `kept` and requests in `asked`; `answer(handler)` replaces that to a GET."""
+    """Serves at `url`; keeps files in `kept` and requests in `asked`; `answer(handler)` answers a GET instead."""
 
     def __init__(self, answer=None, certificate=None):
         self.kept, self.asked, self.answer = {}, [], answer

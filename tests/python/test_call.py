@@ -1,4 +1,4 @@
-"""What front ends build on: a request is read without plan or memory, and a forward call carries backward's needs."""
+"""What front ends build on: a request is read without plan or memory; a forward call carries what backward needs."""
 
 import numpy
 import pytest

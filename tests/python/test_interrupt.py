@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled immediately has the effect of Python's handler."""
+"""Ctrl-C while a kernel is compiled does at once what Python's handler for it does."""
 
 import os
 import signal

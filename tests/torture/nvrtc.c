@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static _Thread_local int asked;  // whether the program asks which build NVRTC is, and is no kernel
+static _Thread_local int asked;  // which build it is, with an empty program: that is no kernel
 
 static void tell(const char* what) {
   char line[64];

@@ -171,7 +171,7 @@ BYTES = DAMAGES | {
     **{f"manifest {text!r}": with_manifest(text) for text in (b"", b"no JSON", b"[]", b'{"a":', b'{"a":"\xff"}')},
     "manifest longer than the file": lambda data: sealed(data[:48] + b"\xff" * 8 + data[56:-32]),
 }
-# Intact as far as the cache knows, which does not check payloads.
+# Intact as far as the cache knows: their checksums are right, and it does not look into payloads.
 WHOLE = {"no ELF", "empty payload"}
 
 

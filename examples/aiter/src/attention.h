@@ -29,7 +29,7 @@ struct Attention {
     q.set(call);
     k.set(call);
   }
-  /// Sets the bias of this call's query heads, of which `first_head` is the first of the caller's.
+  /// Sets the bias of this call's query heads, which are the caller's from `first_head` on.
   void set_bias(calls::Call& call, void* stream, std::int64_t first_head = 0) const;
 
   std::int64_t element_bytes() const {

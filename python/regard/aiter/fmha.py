@@ -69,7 +69,7 @@ def fmha_fwd_with_sink_varlen_asm(
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """out and lse [tokens, hq, 1] from [tokens, h, d]; lse is empty without return_lse. sink: fp32 [hq]."""
-    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, k.shape[0], 0)  # no sequence has more keys than all have
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, k.shape[0], 0)  # no sequence is longer than all together
     scores = (0.0, softmax_scale, 0.0, False, is_causal, -1, -1, 0)
     given: Any = (q, k, v, *sequences, *scores, return_lse, False, out)
     named: Any = {"sink_ptr": sink}

@@ -167,7 +167,7 @@ def fmha_v3_fwd(
     v_descale: Tensor | None = None,
     gen: torch.Generator | None = None,
 ) -> Results:
-    """`mha_fwd` with AITER's other kernels. how_v3_bf16_cvt is ignored: rounding is always to nearest even."""
+    """`mha_fwd`; in AITER this runs other kernels. how_v3_bf16_cvt is ignored: rounding is always to nearest even."""
     return mha_fwd(
         q,
         k,
@@ -220,7 +220,7 @@ def fmha_v3_varlen_fwd(
     cu_seqlens_q_padded: Tensor | None = None,
     cu_seqlens_k_padded: Tensor | None = None,
 ) -> Results:
-    """`mha_varlen_fwd` with AITER's other kernels. how_v3_bf16_cvt is ignored."""
+    """`mha_varlen_fwd`; in AITER this runs other kernels. how_v3_bf16_cvt is ignored."""
     return mha_varlen_fwd(
         q,
         k,

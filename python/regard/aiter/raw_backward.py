@@ -170,7 +170,7 @@ def fmha_v3_bwd(
     rng_state: Tensor | None = None,
     gen: torch.Generator | None = None,
 ) -> Results:
-    """`mha_bwd` with AITER's other kernels."""
+    """`mha_bwd`; in AITER this runs other kernels."""
     scores = (dropout_p, softmax_scale, is_causal, window_size_left, window_size_right, deterministic)
     inputs = (dout, q, k, v, out, softmax_lse)
     return mha_bwd(*inputs, *scores, dq, dk, dv, alibi_slopes=alibi_slopes, rng_state=rng_state, gen=gen)
@@ -205,7 +205,7 @@ def fmha_v3_varlen_bwd(
     cu_seqlens_q_padded: Tensor | None = None,
     cu_seqlens_k_padded: Tensor | None = None,
 ) -> Results:
-    """`mha_varlen_bwd` with AITER's other kernels."""
+    """`mha_varlen_bwd`; in AITER this runs other kernels."""
     inputs = (dout, q, k, v, out, softmax_lse)
     sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     window = (window_size_left, window_size_right)

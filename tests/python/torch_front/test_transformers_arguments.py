@@ -22,7 +22,7 @@ KNOWN = {*inspect.signature(attention_forward).parameters, *HARMLESS}
 
 
 def keywords_of_calls(source):
-    """Of calls to the functions that a module takes from transformers' registry of attention functions."""
+    """The keywords of calls to the functions that a module takes from transformers' registry of attention functions."""
     for name in set(re.findall(r"^ +(\w+)(?:: Callable)? = ALL_ATTENTION_FUNCTIONS", source, re.MULTILINE)):
         for found in re.finditer(rf"\b{name}\(", source):
             depths = itertools.accumulate((c == "(") - (c == ")") for c in source[found.end() - 1 :])
