@@ -2,15 +2,9 @@
 // copies.
 #pragma once
 
-#include "kernels/cuda/thread.h"
+#include "kernels/cuda/memory.h"
 
 namespace regard {
-
-REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
-               "r"(words[2]), "r"(words[3])
-               : "memory");
-}
 
 /// Only the first `bytes` are read, the rest become zero. Both addresses are aligned to 16 bytes.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
@@ -39,19 +33,6 @@ REGARD_DEVICE void end_copies() {
 template <int pending>
 REGARD_DEVICE void wait_for_copies() {
   if constexpr (target::async_copy) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-REGARD_DEVICE void load_shared(float (&x)[4], u32 from) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
-               : "r"(from)
-               : "memory");
-}
-REGARD_DEVICE void load_shared(float& x, u32 from) {
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
-}
-REGARD_DEVICE void load_shared(float (&x)[2], u32 from) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(from) : "memory");
 }
 
 }  // namespace regard

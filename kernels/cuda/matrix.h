@@ -2,8 +2,8 @@
 // shared memory as 8 x 8 matrices (ldmatrix).
 #pragma once
 
+#include "kernels/cuda/fragment.h"
 #include "kernels/cuda/ldmatrix.h"
-#include "kernels/cuda/thread.h"
 
 namespace regard {
 

@@ -1,4 +1,4 @@
-// 16-bit numbers, functions and bit operations in few instructions.
+// 8-bit and 16-bit numbers, functions and bit operations in few instructions.
 #pragma once
 
 #include "kernels/cuda/warp.h"
@@ -27,22 +27,6 @@ REGARD_DEVICE float reciprocal(float x) {
   return y;
 }
 
-/// tanh(x) for |x| up to `tanh_near_0_end`: x + tanh_3 x^3 + tanh_5 x^5 + tanh_7 x^7, with a relative error
-/// below 7e-7, the smallest for a polynomial of this degree.
-constexpr float tanh_3 = -0.33328159f, tanh_5 = 0.13205360f, tanh_7 = -0.044750664f;
-constexpr float tanh_near_0_end = 0.5f;
-
-REGARD_DEVICE float tanh_near_0(float x) {
-  const float y = x * x, beyond = fmaf(y, fmaf(y, tanh_7, tanh_5), tanh_3);
-  return fmaf(x * y, beyond, x);
-}
-
-/// tanh of any x, equally exact and without a branch. The other form loses all digits near 0.
-REGARD_DEVICE float tanh(float x) {
-  const float far = fmaf(-2.f, reciprocal(1 + exp2(x * (2 * log2_of_e))), 1.f);
-  return x * x < tanh_near_0_end * tanh_near_0_end ? tanh_near_0(x) : far;
-}
-
 /// A mask of the `count` lowest bits: none if it is negative, at most 32.
 REGARD_DEVICE u32 low_bits(i32 count) {
   u32 bits;
@@ -65,6 +49,34 @@ REGARD_DEVICE u32 pair(float low, float high) {
         : "f"(low), "f"(high));
   }
   return both;
+}
+
+/// Two neighbouring fp8 numbers as fp16, which is exact.
+template <DType dtype>
+REGARD_DEVICE u32 halves_of_fp8(u16 both) {
+  u32 halves;
+  if constexpr (dtype == DType::fp8)
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
+  else
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
+  return halves;
+}
+
+REGARD_DEVICE float float_of_half(u16 bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+
+/// Rounded to nearest even; numbers beyond the largest become the largest.
+template <DType dtype>
+REGARD_DEVICE u8 fp8_of(float x) {
+  u16 both;
+  if constexpr (dtype == DType::fp8)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
+  return static_cast<u8>(both);
 }
 
 }  // namespace regard

@@ -19,14 +19,14 @@ class PortableBackwardBlock {
       : a_(a), memory_(memory), common_(*memory.common), tiles_(a, memory_), loads_(a, memory_, tiles_) {}
 
   REGARD_DEVICE void run(const PortableBackwardWork& work) {
-    __syncthreads();  // the previous contents are no longer read
+    sync_block();  // the previous contents are no longer read
     if (thread() == 0) start(work, sequence_of(a_, work.batch));
-    __syncthreads();
+    sync_block();
     if (common_.work.first_key >= common_.window.keys) return;
     typename ShareOfK::Sums grad_k = {};
     typename ShareOfV::Sums grad_v = {};
     add_tiles(grad_k, grad_v);
-    __syncthreads();
+    sync_block();
     store(grad_k, grad_v);
   }
 
@@ -63,13 +63,13 @@ class PortableBackwardBlock {
 
   REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
     const u32 keys = memory_.keys + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_q);
-    Multiply::add<block_d>(s, Multiply::A<RowsD>(memory_.q_in(slot), row_of_wave()),
-                           Multiply::B<RowsD>(keys, 0));
+    Multiply::add<block_d>(s, Multiply::A<RowsD, row_tiles>(memory_.q_in(slot), row_of_wave()),
+                           Multiply::B<RowsD, key_tiles>(keys, 0));
   }
   REGARD_DEVICE void add_grad_p(Scores& s) const {
     const u32 values = memory_.values + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_v);
-    Multiply::add<block_dv>(s, Multiply::A<RowsDv>(memory_.grad_o, row_of_wave()),
-                            Multiply::B<RowsDv>(values, 0));
+    Multiply::add<block_dv>(s, Multiply::A<RowsDv, row_tiles>(memory_.grad_o, row_of_wave()),
+                            Multiply::B<RowsDv, key_tiles>(values, 0));
   }
 
   REGARD_DEVICE void load_statistics(RowNumbers& lse, RowNumbers& delta, i32 slot) const {
@@ -116,19 +116,19 @@ class PortableBackwardBlock {
 
   REGARD_DEVICE void add_grad_q_of_tile(const HeadTile& tile) const {
     typename ShareOfQ::Sums sums = {};
-    Multiply::add<block_k>(sums, ShareOfQ::a<RowsP>(memory_.grad_s), ShareOfQ::b<ColumnsD>(memory_.keys));
+    Multiply::add<block_k>(sums, ShareOfQ::a(memory_.grad_s), ShareOfQ::b(memory_.keys));
     const i64 row = tiles_.padded_row(tile);
     u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.work.column_part : nullptr;
     if (turn) {
       const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
       if (thread() == 0)
         wait_for_count(turn, blocks.before(common_.work.first_key / block_k, a_.keys_descend != 0));
-      __syncthreads();
+      sync_block();
     }
     add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums,
                                common_.work.column_part * block_d);
     if (turn) {
-      __syncthreads();
+      sync_block();
       if (thread() == 0) count_one(turn);
     }
   }
@@ -160,7 +160,7 @@ class PortableBackwardBlock {
         meet_with_copies();  // dO is visible to all, and the last Q is no longer read
         load_next_q(following, 1 - slot);
       } else if constexpr (by_position) {
-        __syncthreads();  // what rows see is visible to all
+        sync_block();  // what rows see is visible to all
       }
       finish_scores(tile, head, s, slopes);
       // The compiler computes P during the next product, and dS during the one after: nothing in between
@@ -172,9 +172,8 @@ class PortableBackwardBlock {
       if constexpr (late) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
       if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
-      __syncthreads();  // P is visible to all
-      Multiply::add<block_q>(grad_v, ShareOfV::a<ColumnsP>(memory_.p),
-                             ShareOfV::b<ColumnsDv>(memory_.grad_o));
+      sync_block();  // P is visible to all
+      Multiply::add<block_q>(grad_v, ShareOfV::a(memory_.p), ShareOfV::b(memory_.grad_o));
       if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       meet_with_copies();  // dS and the next Q are visible to all, and dO and D are no longer read
       if (whole && tiles_.exists(following)) {
@@ -183,10 +182,9 @@ class PortableBackwardBlock {
       }
       end_copies();
       add_grad_q_of_tile(tile);
-      Multiply::add<block_q>(grad_k, ShareOfK::a<ColumnsP>(memory_.grad_s),
-                             ShareOfK::b<ColumnsD>(memory_.q_in(slot)));
+      Multiply::add<block_q>(grad_k, ShareOfK::a(memory_.grad_s), ShareOfK::b(memory_.q_in(slot)));
       if constexpr (whole && stages == 1) {
-        __syncthreads();  // Q is no longer read
+        sync_block();  // Q is no longer read
         load_next_q(following, 0);
         meet_with_copies();
       }
@@ -198,7 +196,7 @@ class PortableBackwardBlock {
   REGARD_DEVICE static void meet_with_copies() {
     end_copies();
     wait_for_copies<0>();
-    __syncthreads();
+    sync_block();
   }
   REGARD_DEVICE void load_next_q(const HeadTile& following, i32 slot) const {
     if (tiles_.exists(following)) {
@@ -214,7 +212,7 @@ class PortableBackwardBlock {
 #pragma unroll 1
     for (i32 i = 1; i <= parts; ++i) {
       const i32 part = (own + i) % parts;
-      __syncthreads();  // the previous ones are no longer read
+      sync_block();  // the previous ones are no longer read
       loads_.keys_and_values(part);
       loads_.queries(tile, part);
       if (i == 1) {
@@ -223,7 +221,7 @@ class PortableBackwardBlock {
       }
       end_copies();
       wait_for_copies<0>();
-      __syncthreads();
+      sync_block();
       add_scores(s, 0);
       add_grad_p(grad);
     }
@@ -237,7 +235,7 @@ class PortableBackwardBlock {
       const i64 row = key_number(a_, c.sequence, c.work.kv_head, c.work.first_key);
       add_grad_keys<ShareOfK, block_d, grad_q_columns>(
           memory_.dynamic, grad_k, a_.grad_k_sum + row * grad_q_columns + column_d, count);
-      __syncthreads();
+      sync_block();
       add_grad_keys<ShareOfV, block_dv, grad_v_columns>(
           memory_.dynamic, grad_v, a_.grad_v_sum + row * grad_v_columns + column_dv, count);
       return;
@@ -264,15 +262,14 @@ class PortableBackwardBlock {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::threads,
-                                             regard::config::occupancy > 0 ? regard::config::occupancy : 1)
-    REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
-  extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
+REGARD_KERNEL(regard::BackwardArguments, regard::threads,
+              regard::config::occupancy > 0 ? regard::config::occupancy : 1) {
+  REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);
   using namespace regard;
   launch_dependent_grids();
   wait_on_dependent_grids();
   PortableBackwardBlock block(arguments, PortableBackwardMemory(dynamic));
-  PortableBackwardWork work(arguments, blockIdx.x);
+  PortableBackwardWork work(arguments, block_index());
   do block.run(work);
   while (block.next(work));
 }

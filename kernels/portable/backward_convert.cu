@@ -3,8 +3,8 @@
 // in memory. Nothing here depends on the order in which blocks run.
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
-#include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
+#include "kernels/portable/element.h"
 
 namespace regard {
 
@@ -106,7 +106,7 @@ REGARD_DEVICE void convert(const BackwardArguments& a, const GradSums& sums, con
 /// dsink = -sum of exp(sink - LSE) D over all rows: the sink's weight in each row; it has no value vector.
 /// Sums are computed per sequence first, so that none gets long.
 REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
-  __shared__ float of_threads[threads];
+  REGARD_SHARED float of_threads[threads];
   const float sink = fmaf(a.sink[head_index], log2_of_e, -a.p_exponent);
   float total = 0;
 #pragma unroll 1
@@ -122,7 +122,7 @@ REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
   of_threads[thread()] = total;
 #pragma unroll 1
   for (i32 half = threads / 2; half > 0; half /= 2) {
-    __syncthreads();
+    sync_block();
     if (thread() < half) of_threads[thread()] += of_threads[thread() + half];
   }
   if (thread() == 0) a.grad_sink[head_index] = of_threads[0];
@@ -198,15 +198,14 @@ struct Part {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::threads)
-    REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
+REGARD_KERNEL(regard::BackwardArguments, regard::threads) {
   using namespace regard;
   wait_on_dependent_grids();
   const u32 sinks = arguments.grad_sink ? static_cast<u32>(arguments.hq) : 0;
-  if (blockIdx.x < sinks) {
-    store_grad_sink(arguments, blockIdx.x);
+  if (block_index() < sinks) {
+    store_grad_sink(arguments, block_index());
   } else {
-    const Part part(arguments, blockIdx.x - sinks);
+    const Part part(arguments, block_index() - sinks);
     if (part.to.wide)
       convert<DType::fp32, GradQOrder::rows>(arguments, part.sums, part.to);
     else if (part.sums.order == GradQOrder::rows)

@@ -7,16 +7,16 @@
 namespace regard::portable {
 
 /// How the waves of a block share a product of `rows` by `columns`: `down` of them have different rows, and
-/// `across` different columns; each has whole matrix products of 16 by 16. The division with the fewest
-/// reads is chosen.
+/// `across` different columns; each has whole matrix products of `unit` by `unit`. The division with the
+/// fewest reads is chosen.
 struct Waves {
   i64 down = 0, across = 0;
 
-  constexpr REGARD_INLINE Waves(i64 warps, i64 rows, i64 columns) {
+  constexpr REGARD_INLINE Waves(i64 warps, i64 rows, i64 columns, i64 unit) {
     i64 least = 0;
     for (i64 wide = 1; wide <= warps; wide *= 2) {
       const i64 high = warps / wide;
-      if (high * wide != warps || rows % (16 * high) != 0 || columns % (16 * wide) != 0) continue;
+      if (high * wide != warps || rows % (unit * high) != 0 || columns % (unit * wide) != 0) continue;
       const i64 read = rows / high + columns / wide;
       if (down != 0 && read >= least) continue;
       least = read;
@@ -56,7 +56,7 @@ struct BackwardLayout {
   /// Columns of which each wave has some in every product.
   static constexpr REGARD_INLINE i64 unit(const TileShape& tile) {
     const i64 both = tile.block_q | tile.block_k, rows = both & -both;  // the power of two in both
-    return 16 * larger_of(tile.warps * 16 / rows, 1);
+    return tile.unit * larger_of(tile.warps * tile.unit / rows, 1);
   }
   static constexpr REGARD_INLINE i64 larger_of(i64 a, i64 b) { return a > b ? a : b; }
   constexpr REGARD_INLINE i64 total() const {

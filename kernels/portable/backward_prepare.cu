@@ -5,8 +5,8 @@
 // only write zeros.
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
-#include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
+#include "kernels/portable/element.h"
 
 namespace regard {
 
@@ -63,24 +63,23 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
 
 REGARD_DEVICE void write_zeros(const BackwardArguments& a) {
   uint4* const to = static_cast<uint4*>(a.zeroed);
-  const i64 step = i64{gridDim.x} * threads;
+  const i64 step = i64{block_count()} * threads;
 #pragma unroll 4
-  for (i64 i = i64{blockIdx.x} * threads + thread(); i < a.zeroed_vectors; i += step)
-    to[i] = make_uint4(0, 0, 0, 0);
+  for (i64 i = i64{block_index()} * threads + thread(); i < a.zeroed_vectors; i += step) to[i] = uint4{};
 }
 
 /// All rows of the gradient of a bias that is not shared.
 REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
   const i64 bytes = bytes_of_dtype(a.bias_dtype), row_bytes = a.sk * bytes, rows = a.b * a.hq * a.sq;
 #pragma unroll 1
-  for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
+  for (i64 i = block_index(); i < rows; i += block_count()) {
     const i64 matrix = i / a.sq;
     u8* const row = static_cast<u8*>(a.grad_bias.data) +
                     element_of(a.grad_bias, matrix / a.hq, matrix % a.hq, i % a.sq) * bytes;
     const i64 in_vectors = is_aligned(row) ? row_bytes / 16 * 16 : 0;
 #pragma unroll 1
     for (i64 byte = thread() * 16; byte < in_vectors; byte += threads * 16)
-      *reinterpret_cast<uint4*>(row + byte) = make_uint4(0, 0, 0, 0);
+      *reinterpret_cast<uint4*>(row + byte) = uint4{};
 #pragma unroll 1
     for (i64 byte = in_vectors + thread() * 2; byte < row_bytes; byte += threads * 2)
       *reinterpret_cast<u16*>(row + byte) = 0;
@@ -89,16 +88,16 @@ REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::threads)
-    REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
+REGARD_KERNEL(regard::BackwardArguments, regard::threads) {
   using namespace regard;
   launch_dependent_grids();
   const u32 row_blocks = static_cast<u32>((arguments.sq + arguments.block_q - 1) / arguments.block_q);
-  const u32 heads = static_cast<u32>(arguments.hq), index = row_blocks > 0 ? blockIdx.x / row_blocks : heads;
+  const u32 heads = static_cast<u32>(arguments.hq),
+            index = row_blocks > 0 ? block_index() / row_blocks : heads;
   const u32 batch = index / heads;
   if (row_blocks > 0 && batch < arguments.b) {
     const Head head(arguments, batch, index % heads);
-    const i32 first_row = static_cast<i32>(blockIdx.x % row_blocks) * arguments.block_q;
+    const i32 first_row = static_cast<i32>(block_index() % row_blocks) * arguments.block_q;
     if (first_row < head.sequence.sq) prepare_rows(arguments, head, first_row);
   }
   write_zeros(arguments);

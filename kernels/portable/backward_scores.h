@@ -9,6 +9,9 @@
 
 namespace regard {
 
+/// The columns of S, P and dS that a thread has, from the first key of its wave on.
+using ScoreColumns = Multiply::B<RowsD, key_tiles>::Columns;
+
 /// The slope of a soft cap at each score; nothing without one.
 using Slopes = Scores;
 
@@ -69,10 +72,10 @@ REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log
 struct SignedP {
   Scores& p;
 
-  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) const {
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 eight, i32 pair, u32 kept) const {
 #pragma unroll
     for (i32 i = 0; i < 4; ++i) {
-      float& x = p[m][n + i / 2].x[half][i % 2];
+      float& x = number_of(p, m, half, eight + i / 2, pair, i % 2);
       x = bits_as<float>(bits_as<u32>(x) | (~(kept << (24 - 8 * i)) & 0x80000000u));
     }
   }
@@ -106,13 +109,13 @@ REGARD_DEVICE void store_operand(u32 to, const Scores& s) {
   const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
   to += shared_offset<row_bytes>(Fragment::row(), byte) + static_cast<u32>(row_of_wave() * row_bytes);
   each_row([&](i32 m, i32 half) {
+    ScoreColumns::each_run(s[m], half, [&](i32 offset, const float(&x)[ScoreColumns::run]) {
+      float numbers[ScoreColumns::run];
 #pragma unroll
-    for (i32 n = 0; n < key_tiles; ++n) {
-      const float(&x)[2] = s[m][n].x[half];
-      store_pair<operand>(
-          along<row_bytes>(to, n * Fragment::columns * operand_bytes) + row_offset(m, half) * row_bytes,
-          rectified ? fmaxf(x[0], 0.0f) : x[0], rectified ? fmaxf(x[1], 0.0f) : x[1]);
-    }
+      for (i32 i = 0; i < ScoreColumns::run; ++i) numbers[i] = rectified ? fmaxf(x[i], 0.0f) : x[i];
+      store_numbers<operand>(along<row_bytes>(to, offset * operand_bytes) + row_offset(m, half) * row_bytes,
+                             numbers);
+    });
   });
 }
 

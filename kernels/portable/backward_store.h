@@ -3,8 +3,7 @@
 
 #include "kernels/head.h"
 #include "kernels/machine/add.h"
-#include "kernels/portable/backward_tile.h"
-#include "kernels/portable/scores.h"
+#include "kernels/portable/backward_scores.h"
 
 namespace regard {
 
@@ -16,11 +15,12 @@ constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && target
 constexpr i32 grad_q_columns = parts * block_d, grad_v_columns = parts * block_dv;
 
 /// Adds to the tile of grad_q_sum at `to`, starting at one of its columns.
-template <bool as_fragments>
-REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column) {
-  constexpr i32 across = ShareOfQ::across;
-  const i32 row = ShareOfQ::row() + Fragment::row();
-  const i32 column = first_column + column_of_part(ShareOfQ::part()) + Fragment::column();
+template <bool as_fragments, class Sums>
+REGARD_DEVICE void add_grad_q(float* to, const Sums& sums, i32 first_column) {
+  using Rows = ShareOfQ::Rows;
+  using Columns = ShareOfQ::Columns;
+  const i32 row = ShareOfQ::row() + Rows::of_thread();
+  const i32 column = first_column + Columns::of_thread(ShareOfQ::part());
   if constexpr (as_fragments) {
     // A wave's rows are in one slice.
     static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);
@@ -32,19 +32,19 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
     for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
 #pragma unroll
       for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
-        add(to + m * row_step + column_of_tile(n, across) / Fragment::columns * column_step, sums[m][n].x[0],
+        add(to + m * row_step + Columns::of_tile(n) / Fragment::columns * column_step, sums[m][n].x[0],
             sums[m][n].x[1]);
   } else {
     to += row * grad_q_columns + column;
 #pragma unroll
     for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
 #pragma unroll
-      for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
+      for (i32 half = 0; half < Fragment::halves; ++half)
+        Columns::each_run(sums[m], half, [&](i32 offset, const float(&x)[Columns::run]) {
 #pragma unroll
-        for (i32 half = 0; half < Fragment::halves; ++half)
-          add(to + (m * Fragment::rows + half * Fragment::row_step) * grad_q_columns +
-                  column_of_tile(n, across),
-              sums[m][n].x[half]);
+          for (i32 i = 0; i < Columns::run; i += 2)
+            add(to + Rows::offset(m, half) * grad_q_columns + offset + i, {x[i], x[i + 1]});
+        });
   }
 }
 
@@ -55,14 +55,10 @@ REGARD_DEVICE void add_grad_keys(u8* staged, typename Share::Sums& sums, float* 
   constexpr i32 width = 4, vectors = columns / width, row_bytes = (columns + 2 * width) * 4;
   static_assert(block_k * row_bytes <= layout.total());
   const u32 address = shared_address(staged);
-  Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
-#pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half)
-      store_pair<DType::fp32>(
-          address + static_cast<u32>((row + half * Fragment::row_step) * row_bytes + column * 4),
-          sum.x[half][0], sum.x[half][1]);
+  Share::each_run(sums, [&](i32 row, i32 column, const float(&x)[Share::Columns::run]) {
+    store_numbers<DType::fp32>(address + static_cast<u32>(row * row_bytes + column * 4), x);
   });
-  __syncthreads();
+  sync_block();
 #pragma unroll 1
   for (i32 i = thread(); i < count * vectors; i += threads) {
     const i32 row = i / vectors, column = i % vectors * width;
@@ -82,16 +78,22 @@ struct GradRows {
 /// Rounds through shared memory whose contents are no longer read; whole vectors are written.
 template <class Share, i32 row_bytes, i32 all_columns>
 REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float scale, const GradRows& to) {
+  constexpr i32 width = 16 / operand_bytes;
   const u32 address = shared_address(staged);
-  Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
+  // At most one vector at a time, as rows may be swizzled.
+  constexpr i32 run = Share::Columns::run, together = smaller(run, width);
+  Share::each_run(sums, [&](i32 row, i32 column, const float(&x)[run]) {
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half)
-      store_pair<operand>(
-          address + shared_offset<row_bytes>(row + half * Fragment::row_step, column * operand_bytes),
-          sum.x[half][0] * scale, sum.x[half][1] * scale);
+    for (i32 first = 0; first < run; first += together) {
+      float scaled[together];
+#pragma unroll
+      for (i32 i = 0; i < together; ++i) scaled[i] = x[first + i] * scale;
+      store_numbers<operand>(address + shared_offset<row_bytes>(row, (column + first) * operand_bytes),
+                             scaled);
+    }
   });
-  __syncthreads();
-  constexpr i32 width = 16 / operand_bytes, vectors = all_columns / width;
+  sync_block();
+  constexpr i32 vectors = all_columns / width;
   const bool aligned = (reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch)) % 16 == 0;
 #pragma unroll 1
   for (i32 i = thread(); i < to.rows * vectors; i += threads) {
@@ -142,17 +144,18 @@ REGARD_DEVICE void store_grad_bias(const Target& target, const Scores& grad, i32
     const i32 offset = row_offset(m, half);
     if (offset >= rows) return;
     const i64 row = offset * target.pitch;
+    ScoreColumns::each_run(grad[m], half, [&](i32 offset, const float(&x)[ScoreColumns::run]) {
 #pragma unroll
-    for (i32 n = 0; n < key_tiles; ++n) {
-      const i32 column = n * Fragment::columns;
-      const float(&x)[2] = grad[m][n].x[half];
-      if (in_pairs && column + 1 < keys) {
-        target.two(row + column, x);
-      } else {
-        if (column < keys) target.one(row + column, x[0]);
-        if (column + 1 < keys) target.one(row + column + 1, x[1]);
+      for (i32 i = 0; i < ScoreColumns::run; i += 2) {
+        const i32 column = offset + i;
+        if (in_pairs && column + 1 < keys) {
+          target.two(row + column, {x[i], x[i + 1]});
+        } else {
+          if (column < keys) target.one(row + column, x[i]);
+          if (column + 1 < keys) target.one(row + column + 1, x[i + 1]);
+        }
       }
-    }
+    });
   });
 }
 

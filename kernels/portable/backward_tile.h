@@ -26,48 +26,6 @@ constexpr i32 steps_together = is_rich ? 1 : config::bias == Bias::alibi && scor
 
 using Multiply = Product<operand != DType::fp32, steps_together>;
 
-/// The sums of a wave in a `rows` by `columns` product of the block.
-template <i32 rows, i32 columns>
-struct Share {
-  static constexpr portable::Waves waves{config::warps, rows, columns};
-  static_assert(waves.down > 0, "no product of 16 by 16 for each wave");
-  static constexpr i32 across = waves.across;
-  static constexpr i32 tiles_m = rows / Fragment::rows / waves.down;
-  static constexpr i32 tiles_n = columns / Fragment::columns / across;
-
-  using Sums = Fragment[tiles_m][tiles_n];
-
-  REGARD_DEVICE static i32 row() { return thread() / wave / across * tiles_m * Fragment::rows; }
-  REGARD_DEVICE static i32 part() { return thread() / wave % across; }
-
-  /// The part of the block's operands that the wave multiplies.
-  template <class Operand>
-  REGARD_DEVICE static Multiply::A<Operand> a(u32 operand) {
-    return {operand, row()};
-  }
-  template <class Operand>
-  REGARD_DEVICE static Multiply::B<Operand, across> b(u32 operand) {
-    return {operand, part()};
-  }
-
-  /// function(fragment, row, column): for each fragment, the position of this thread's first number among
-  /// those of the block.
-  template <class Function>
-  REGARD_DEVICE static void each(Sums& sums, Function function) {
-    const i32 first_row = row() + Fragment::row();
-    const i32 first_column = column_of_part(part()) + Fragment::column();
-#pragma unroll
-    for (i32 m = 0; m < tiles_m; ++m)
-#pragma unroll
-      for (i32 n = 0; n < tiles_n; ++n)
-        function(sums[m][n], first_row + m * Fragment::rows, first_column + column_of_tile(n, across));
-  }
-};
-
-using ShareOfK = Share<block_k, block_d>;
-using ShareOfV = Share<block_k, block_dv>;
-using ShareOfQ = Share<block_q, block_d>;
-
 /// Q and K as they are stored, and with the summed rows as columns; likewise dO and V.
 using RowsD = SharedOperand<layout.row_of_q, false>;
 using ColumnsD = SharedOperand<layout.row_of_q, true>;
@@ -76,5 +34,45 @@ using ColumnsDv = SharedOperand<layout.row_of_v, true>;
 /// P and dS.
 using RowsP = SharedOperand<layout.row_of_p, false>;
 using ColumnsP = SharedOperand<layout.row_of_p, true>;
+
+/// The sums of a wave in a `rows` by `columns` product of the block, of these operands.
+template <i32 rows, i32 columns, class OperandA, class OperandB>
+struct Share {
+  static constexpr portable::Waves waves{config::warps, rows, columns, tile_shape().unit};
+  static_assert(waves.down > 0, "no product of the smallest size for each wave");
+  static constexpr i32 tiles_m = rows / Fragment::rows / waves.down;
+  static constexpr i32 tiles_n = columns / Fragment::columns / waves.across;
+
+  using Sums = Fragment[tiles_m][tiles_n];
+  /// The part of the block's operands that the wave multiplies.
+  using A = Multiply::A<OperandA, tiles_m>;
+  using B = Multiply::B<OperandB, tiles_n, waves.across>;
+  using Rows = DealtRows<A>;
+  using Columns = typename B::Columns;
+
+  REGARD_DEVICE static i32 row() { return thread() / wave / waves.across * tiles_m * Fragment::rows; }
+  REGARD_DEVICE static i32 part() { return thread() / wave % waves.across; }
+
+  REGARD_DEVICE static A a(u32 operand) { return {operand, row()}; }
+  REGARD_DEVICE static B b(u32 operand) { return {operand, part()}; }
+
+  /// function(row, column, numbers): each run of neighbours that this thread has, from this position on among
+  /// the sums of the block.
+  template <class Function>
+  REGARD_DEVICE static void each_run(const Sums& sums, Function function) {
+    const i32 first_row = row() + Rows::of_thread(), first_column = Columns::of_thread(part());
+#pragma unroll
+    for (i32 m = 0; m < tiles_m; ++m)
+#pragma unroll
+      for (i32 half = 0; half < Fragment::halves; ++half)
+        Columns::each_run(sums[m], half, [&](i32 offset, const float(&x)[Columns::run]) {
+          function(first_row + Rows::offset(m, half), first_column + offset, x);
+        });
+  }
+};
+
+using ShareOfK = Share<block_k, block_d, ColumnsP, ColumnsD>;
+using ShareOfV = Share<block_k, block_dv, ColumnsP, ColumnsDv>;
+using ShareOfQ = Share<block_q, block_d, RowsP, ColumnsD>;
 
 }  // namespace regard

@@ -67,7 +67,7 @@ struct QueryTiles {
           sees |= (!row.window.empty() && row.window.overlaps(keys)) ||
                   (!row.sinks.empty() && row.sinks.overlaps(keys));
         }
-        if (__syncthreads_or(sees) == 0) return false;
+        if (!any_in_block(sees)) return false;
       }
     }
     if constexpr (config::bits) return Bits(head_of(tile), tile.first_row).any(common.work.first_key);

@@ -6,9 +6,9 @@
 // The kernel is bound by memory latency: it begins while the parts are still being computed, each lane holds
 // the LSE of a different part, and O of some parts is being loaded before the first scale is known.
 #include "kernels/head.h"
-#include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
 #include "kernels/portable/combine_schedule.h"
+#include "kernels/portable/element.h"
 
 namespace regard {
 
@@ -45,9 +45,9 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
   const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN; fmaxf ignores that
-  float sum = lane() == 0 ? ::expf(sink - finite_max) : 0;
+  float sum = lane() == 0 ? expf(sink - finite_max) : 0;
 #pragma unroll 1
-  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - finite_max);
+  for (i64 part = lane(); part < row.parts; part += wave) sum += expf(row.lse_of(part) - finite_max);
   return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
@@ -81,7 +81,7 @@ struct Columns {
   /// of 0; its O is 0 too.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
-    const float scale = mine == -infinity ? 0.0f : ::expf(mine - lse);
+    const float scale = mine == -infinity ? 0.0f : expf(mine - lse);
 #pragma unroll
     for (i32 i = 0; i < together; ++i) {
       const float of_part = from_lane(scale, i);
@@ -137,13 +137,12 @@ constexpr i32 resident_blocks = 36 / config::warps;
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::threads, regard::resident_blocks)
-    REGARD_SYMBOL(const __grid_constant__ regard::PortableCombineArguments arguments) {
+REGARD_KERNEL(regard::PortableCombineArguments, regard::threads, regard::resident_blocks) {
   using namespace regard;
   const u32 sq = static_cast<u32>(arguments.sq), pack_gqa = static_cast<u32>(arguments.pack_gqa);
   const u32 rows = pack_gqa * sq, row_blocks = (rows + config::warps - 1) / config::warps;
-  const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq) / pack_gqa;
-  const u32 group_row = blockIdx.x % row_blocks * config::warps + thread() / wave, row = group_row % sq;
+  const u32 index = block_index() / row_blocks, heads = static_cast<u32>(arguments.hq) / pack_gqa;
+  const u32 group_row = block_index() % row_blocks * config::warps + thread() / wave, row = group_row % sq;
   const Head head(arguments, index / heads, index % heads * pack_gqa + group_row / sq);
   wait_on_dependent_grids();
   if (group_row >= rows || row >= head.sequence.sq) return;

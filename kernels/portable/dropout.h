@@ -24,28 +24,30 @@ REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
 /// of the wave.
 template <class P>
 REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_row, i32 key) {
-  constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
+  constexpr i32 group = philox::group, eights = smaller(wave_keys, group) / 8;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
-  static_assert(tiles % 2 == 0, "four bytes serve two tiles of columns");
+  static_assert(eights % 2 == 0, "four bytes serve two groups of eight columns");
   const u32 limits = static_cast<u32>(keep) * 0x01010101u;
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
 #pragma unroll
-    for (i32 first = 0; first < key_tiles; first += tiles) {
-      const i32 column = first_column + first * Fragment::columns;
-      u32 words[4];
-      random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
-      // A tile that is a part of a group uses a part of the words.
-      u32 own[4];
+    for (i32 first = 0; first < wave_keys / 8; first += eights)
 #pragma unroll
-      for (i32 i = 0; i < 4; ++i) own[i] = words[i];
-      for (i32 skipped = column % group / wave_keys; wave_keys < group && skipped > 0; --skipped) {
+      for (i32 pair = 0; pair < pairs_of_eight; ++pair) {
+        const i32 column = first_column + first * 8 + 2 * pair;
+        u32 words[4];
+        random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
+        // A tile that is a part of a group uses a part of the words.
+        u32 own[4];
 #pragma unroll
-        for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
+        for (i32 i = 0; i < 4; ++i) own[i] = words[i];
+        for (i32 skipped = column % group / wave_keys; wave_keys < group && skipped > 0; --skipped) {
+#pragma unroll
+          for (i32 i = 0; i + eights / 2 < 4; ++i) own[i] = own[i + eights / 2];
+        }
+#pragma unroll
+        for (i32 i = 0; i < eights; i += 2) p.keep(m, half, first + i, pair, at_most(own[i / 2], limits));
       }
-#pragma unroll
-      for (i32 n = 0; n < tiles; n += 2) p.keep(m, half, first + n, at_most(own[n / 2], limits));
-    }
   });
 }
 

@@ -41,7 +41,7 @@ struct PortableForwardMemory {
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
-    u8* rest = dynamic + layout.q + stages * (layout.keys + layout.values);
+    u8* rest = dynamic + layout.tiles;
     p = shared_address(rest);
     scratch = reinterpret_cast<float2*>(rest);
     static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.p);
@@ -165,13 +165,12 @@ class PortableForwardBlock {
 #pragma unroll 1
     for (i32 step = 0; step < steps_d; ++step) {
       if (step > 0 || (steps_d > 1 && again)) {
-        __syncthreads();
+        sync_block();
         load_keys(key, slot, step * block_d);
         wait_for_copies<0>();
-        __syncthreads();
+        sync_block();
       }
-      Multiply::add<block_d>(s, Multiply::A<RowsQ>(q + step * block_d * operand_bytes, 0),
-                             Multiply::B<RowsK>(k, 0));
+      Multiply::add<block_d>(s, WaveQ(q + step * block_d * operand_bytes, 0), WaveK(k, 0));
     }
   }
 
@@ -219,8 +218,8 @@ class PortableForwardBlock {
   /// Whether any of them has to multiply again.
   REGARD_DEVICE static bool meet_for_values(bool again) {
     wait_for_copies<pending>();
-    if constexpr (blocks_vote) return __syncthreads_or(again) != 0;
-    __syncthreads();
+    if constexpr (blocks_vote) return any_in_block(again);
+    sync_block();
     return false;
   }
   static constexpr i32 pending = 2 * (stages - 1);
@@ -235,12 +234,12 @@ class PortableForwardBlock {
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
       wait_for_copies<pending>();
-      __syncthreads();  // K is visible to all, and the last V is no longer read
+      sync_block();  // K is visible to all, and the last V is no longer read
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
       P p(memory_.p);
       make_p_of_tile(p, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
-      const Multiply::B<ColumnsV, across> v(memory_.values + slot * layout.values, part_of_wave());
+      const WaveV v(memory_.values + slot * layout.values, part_of_wave());
       Multiply::add<block_k>(o, p.operand_a(), v);
       if constexpr (config::bits)
         advance(tiles);
@@ -248,9 +247,9 @@ class PortableForwardBlock {
         tiles[0] = following(tiles, 1);
     }
     wait_for_copies<0>();
-    __syncthreads();
+    sync_block();
     store(a_, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
-    if constexpr (layout.dv > block_dv) __syncthreads();
+    if constexpr (layout.dv > block_dv) sync_block();
   }
 
   const PortableForwardArguments& a_;
@@ -260,10 +259,9 @@ class PortableForwardBlock {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::threads,
-                                             regard::config::occupancy > 0 ? regard::config::occupancy : 1)
-    REGARD_SYMBOL(const __grid_constant__ regard::PortableForwardArguments arguments) {
-  extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
+REGARD_KERNEL(regard::PortableForwardArguments, regard::threads,
+              regard::config::occupancy > 0 ? regard::config::occupancy : 1) {
+  REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);
   regard::PortableForwardBlock(arguments, regard::PortableForwardMemory(dynamic))
-      .run(regard::PortableForwardWork(arguments, blockIdx.x));
+      .run(regard::PortableForwardWork(arguments, regard::block_index()));
 }

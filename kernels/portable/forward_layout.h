@@ -14,6 +14,8 @@ struct TileShape {
   i64 stages;
   i64 warps;
   i64 warps_across;  // that share rows, and thus their weights
+  i64 unit;          // rows and columns of the smallest product of a wave
+  i64 staged_bytes;  // the least of a row of O on its way through shared memory
 };
 
 /// Sizes in bytes. Vectors of eight neighbouring rows are in different banks: rows of K and V that are whole
@@ -22,15 +24,18 @@ struct TileShape {
 struct ForwardLayout {
   static constexpr i64 vector = 16, line = 128;
 
+  i64 unit;
   i64 block_d, block_dv;  // columns of K and V that are loaded at a time, in whole matrix products
   i64 d, dv;              // columns, in whole blocks
   i64 row_of_q, row_of_k, row_of_v, row_of_p;  // from one row to the next
   i64 q, keys, values, p, visible, common;     // of one part
   i64 stages;
+  i64 tiles;  // Q and all of K and V, where O is staged at the end
 
   constexpr REGARD_INLINE explicit ForwardLayout(const TileShape& tile)
-      : block_d(step(tile.block_d, tile.d)),
-        block_dv(step(tile.block_dv, tile.dv, tile.warps_across > 1 ? 16 * tile.warps_across : 16)),
+      : unit(tile.unit),
+        block_d(step(tile.block_d, tile.d)),
+        block_dv(step(tile.block_dv, tile.dv, tile.warps_across > 1 ? unit * tile.warps_across : unit)),
         d(whole(tile.d, block_d)),
         dv(whole(tile.dv, block_dv)),
         row_of_q(d * operand_bytes(tile.bytes) + vector),
@@ -43,7 +48,11 @@ struct ForwardLayout {
         p(tile.warps_across > 1 ? tile.block_q * row_of_p : 0),
         visible(tile.block_q * 16),
         common(224),
-        stages(tile.stages > 0 ? tile.stages : 1) {}
+        stages(tile.stages > 0 ? tile.stages : 1),
+        tiles(q + stages * (keys + values)) {
+    const i64 staged = (block_dv < dv ? q : 0) + tile.block_q * tile.staged_bytes;
+    if (tiles < staged) tiles = staged;
+  }
 
   /// The size of the type in which it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }
@@ -58,7 +67,7 @@ struct ForwardLayout {
     return whole(asked > 0 && asked < columns ? asked : columns, multiple);
   }
 
-  constexpr REGARD_INLINE i64 total() const { return q + stages * (keys + values) + p + visible + common; }
+  constexpr REGARD_INLINE i64 total() const { return tiles + p + visible + common; }
 };
 
 }  // namespace regard::portable

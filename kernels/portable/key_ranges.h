@@ -2,7 +2,7 @@
 // keys inside them.
 #pragma once
 
-#include "kernels/machine/element.h"
+#include "kernels/machine/number.h"
 #include "kernels/portable/score_tile.h"
 #include "kernels/split_keys.h"
 #include "kernels/window.h"
@@ -45,12 +45,12 @@ struct RowKeyRanges {
     if (thread() == 0)
       *common = by_position ? BlockKeyRange{{{sk, 0}, {0, sk}, {0, sk}}}
                             : BlockKeyRange{{{0, sk}, {0, sk}, {0, 0}}};
-    __syncthreads();
+    sync_block();
     for (i32 i = thread(); by_position && i < block_q; i += threads) {
       rows[i] = range_of_row(a, sequence, smaller(first_row + i, sq - 1));
       join(rows[i]);
     }
-    __syncthreads();
+    sync_block();
     if (parts.splits > 1 && thread() == 0) {
       const Range32 part = within({split * parts.split_keys, (split + 1) * parts.split_keys}, sk);
       Range32& any = common->any;
@@ -58,7 +58,7 @@ struct RowKeyRanges {
       // A part past the keys would begin with the last tile, which belongs to another part.
       if (any.empty()) any.end = 0;
     }
-    __syncthreads();
+    sync_block();
   }
 
   /// Which of the 32 keys from `key` on a row of the tile sees, one bit each.
@@ -71,14 +71,14 @@ struct RowKeyRanges {
  private:
   REGARD_DEVICE void join(const RowKeyRange& row) const {
     const bool window = !row.window.empty(), sinks = !row.sinks.empty();
-    atomicMax(&common->all.begin, row.window.begin);
-    atomicMin(&common->all.end, row.window.end);
-    if (window) atomicMin(&common->between.end, row.window.begin);
+    atomic_max(&common->all.begin, row.window.begin);
+    atomic_min(&common->all.end, row.window.end);
+    if (window) atomic_min(&common->between.end, row.window.begin);
     if (window || sinks) {
-      atomicMin(&common->any.begin, sinks ? row.sinks.begin : row.window.begin);
-      atomicMax(&common->any.end, larger(window ? row.window.end : 0, sinks ? row.sinks.end : 0));
+      atomic_min(&common->any.begin, sinks ? row.sinks.begin : row.window.begin);
+      atomic_max(&common->any.end, larger(window ? row.window.end : 0, sinks ? row.sinks.end : 0));
     }
-    if (sinks) atomicMax(&common->between.begin, row.sinks.end);
+    if (sinks) atomic_max(&common->between.begin, row.sinks.end);
   }
 };
 

@@ -21,7 +21,7 @@ struct Bits {
 
   /// The bits of 32 keys; 0 past the last key. Rows past the last one repeat it.
   REGARD_DEVICE u32 word(i32 row, i32 key) const {
-    return key < keys ? words[smaller(row, rows - 1) * pitch + key / word_keys] : 0;
+    return key < keys ? global(words)[smaller(row, rows - 1) * pitch + key / word_keys] : 0;
   }
 
   /// Whether any row sees a key of the tile at `key`; by the whole block of threads.
@@ -31,7 +31,7 @@ struct Bits {
 #pragma unroll 1
     for (i32 i = thread(); i < block_q * of_row; i += threads)
       found |= word(i / of_row, key + i % of_row * word_keys);
-    return __syncthreads_or(found != 0) != 0;
+    return any_in_block(found != 0);
   }
 };
 
@@ -54,7 +54,7 @@ REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits
 #pragma unroll
         for (i32 i = 0; i < Fragment::width; ++i) {
           float& x = s[m][first + n].x[half][i];
-          x = word >> (n * Fragment::columns + i) & 1 ? x : -infinity;
+          x = word >> (n * Fragment::columns + Fragment::column_offset(i)) & 1 ? x : -infinity;
         }
     });
   }

@@ -8,10 +8,10 @@ namespace regard {
 template <i32 together>
 struct Product<false, together> {
   /// A of a wave whose first row is `row`: four numbers of each of its rows at a time.
-  template <class Operand>
+  template <class Operand, i32>
   class A {
    public:
-    static constexpr i32 numbers = 4;
+    static constexpr i32 numbers = 4, interleave = 1;
 
     REGARD_DEVICE A(u32 operand, i32 row) : first_(operand), row_(row + Fragment::row()) {}
 
@@ -44,27 +44,31 @@ struct Product<false, together> {
   };
 
   /// B of the `part`-th of the `across` waves that share rows.
-  template <class Operand, i32 across = 1>
+  template <class Operand, i32 tiles, i32 across = 1>
   class B {
    public:
-    REGARD_DEVICE B(u32 operand, i32 part)
-        : first_(operand), column_(column_of_part(part) + Fragment::column()) {}
+    static constexpr i32 tiles_at_once = 2, interleave = 1;
+    using Columns = DealtColumns<B, across>;
+
+    REGARD_DEVICE B(u32 operand, i32 part) : first_(operand), column_(Columns::of_thread(part)) {}
 
     /// The numbers from k on of each of this thread's columns of the n-th column tile.
     template <i32 numbers>
     REGARD_DEVICE void load(float (&y)[Fragment::width][numbers], i32 n, i32 k) const {
-      const i32 column = column_ + column_of_tile(n, across);
       if constexpr (Operand::transposed) {
 #pragma unroll
-        for (i32 i = 0; i < numbers; ++i) {
-          float neighbours[Fragment::width];
-          load_shared(neighbours, first_ + offset<Operand>(column, k + i));
+        for (i32 i = 0; i < numbers; ++i)
 #pragma unroll
-          for (i32 j = 0; j < Fragment::width; ++j) y[j][i] = neighbours[j];
-        }
+          for (i32 j = 0; j < Fragment::width; j += Fragment::neighbours) {
+            float neighbours[Fragment::neighbours];
+            load_shared(neighbours, first_ + offset<Operand>(column_ + Columns::offset(n, j), k + i));
+#pragma unroll
+            for (i32 l = 0; l < Fragment::neighbours; ++l) y[j + l][i] = neighbours[l];
+          }
       } else {
 #pragma unroll
-        for (i32 j = 0; j < Fragment::width; ++j) load_shared(y[j], first_ + offset<Operand>(column + j, k));
+        for (i32 j = 0; j < Fragment::width; ++j)
+          load_shared(y[j], first_ + offset<Operand>(column_ + Columns::offset(n, j), k));
       }
     }
 

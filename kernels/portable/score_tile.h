@@ -1,7 +1,7 @@
 // A tile of scores: its sizes, and which of its rows and keys a thread has.
 #pragma once
 
-#include "kernels/machine/thread.h"
+#include "kernels/machine/fragment.h"
 
 namespace regard {
 
@@ -34,6 +34,15 @@ constexpr REGARD_INLINE i32 row_offset(i32 m, i32 half) {
   return m * Fragment::rows + half * Fragment::row_step;
 }
 
+/// The pairs of neighbours that a thread has of each eight columns.
+constexpr i32 pairs_of_eight = Fragment::neighbours / 2;
+
+/// The i-th of a pair of numbers of a thread.
+REGARD_DEVICE float& number_of(Scores& s, i32 m, i32 half, i32 eight, i32 pair, i32 i) {
+  constexpr i32 eights = Fragment::columns / 8;
+  return s[m][eight / eights].x[half][eight % eights * Fragment::neighbours + 2 * pair + i];
+}
+
 /// function(m, half) for each of a thread's rows.
 template <class Function>
 REGARD_DEVICE void each_row(Function function) {
@@ -41,6 +50,20 @@ REGARD_DEVICE void each_row(Function function) {
   for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
     for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
+}
+
+/// function(m, half, eight, pair, n, i) for each pair of a thread, which begins at x[half][i] of fragment
+/// [m][n].
+template <class Function>
+REGARD_DEVICE void each_pair(Function function) {
+  constexpr i32 eights = Fragment::columns / 8;
+  each_row([&](i32 m, i32 half) {
+#pragma unroll
+    for (i32 eight = 0; eight < wave_keys / 8; ++eight)
+#pragma unroll
+      for (i32 pair = 0; pair < pairs_of_eight; ++pair)
+        function(m, half, eight, pair, eight / eights, eight % eights * Fragment::neighbours + 2 * pair);
+  });
 }
 
 }  // namespace regard

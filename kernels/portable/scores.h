@@ -3,8 +3,9 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/machine/element.h"
+#include "kernels/portable/element.h"
 #include "kernels/portable/score_tile.h"
+#include "kernels/tanh.h"
 
 namespace regard {
 
@@ -78,8 +79,8 @@ REGARD_DEVICE void add_alibi(Scores& s, const ScoreBias& bias, i32 first_row, i3
     for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i) {
-        const float amount =
-            fabsf(fmaf(-bias.slope, static_cast<float>(n * Fragment::columns + i), to_first));
+        const float amount = fabsf(fmaf(
+            -bias.slope, static_cast<float>(n * Fragment::columns + Fragment::column_offset(i)), to_first));
         s[m][n].x[half][i] += rises ? amount : -amount;
       }
     }
@@ -146,7 +147,8 @@ REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float sca
       for (i32 i = 0; i < Fragment::width; ++i) {
         float& x = s[m][n].x[half][i];
         x *= scale;
-        if constexpr (elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
+        if constexpr (elementwise_bias)
+          x += bias.at(row, first_key + n * Fragment::columns + Fragment::column_offset(i));
       }
     }
   });

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "kernels/machine/copy.h"
-#include "kernels/machine/element.h"
+#include "kernels/portable/element.h"
 #include "kernels/portable/forward_layout.h"
 #include "kernels/portable/score_tile.h"
+#include "kernels/portable/shared_operand.h"
+#include "kernels/portable/swizzle.h"
 
 namespace regard {
 
@@ -19,12 +21,10 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .block_dv = config::block_dv,
           .stages = config::stages,
           .warps = config::warps,
-          .warps_across = config::warps_across};
+          .warps_across = config::warps_across,
+          .unit = wave / 2,
+          .staged_bytes = target::mma_layout ? 0 : 160};
 }
-
-/// The type in which Q, K, V and the weights are multiplied: fp8 as fp16, which represents it exactly.
-constexpr DType operand = bytes_of<config::dtype> == 1 ? DType::fp16 : config::dtype;
-constexpr i32 operand_bytes = bytes_of<operand>;
 
 /// Rows of one head of a tensor in global memory.
 struct RowSource {
@@ -51,11 +51,11 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
   for (i32 i = 0; i < per_vector; ++i) {
     if (i >= count) break;
     if constexpr (operand_bytes == 4)
-      words[i] = reinterpret_cast<const u32*>(from)[i];
+      words[i] = global(reinterpret_cast<const u32*>(from))[i];
     else if constexpr (bytes_of<config::dtype> == 2)
-      words[i / 2] |= u32{reinterpret_cast<const u16*>(from)[i]} << 16 * (i % 2);
+      words[i / 2] |= u32{global(reinterpret_cast<const u16*>(from))[i]} << 16 * (i % 2);
     else
-      words[i / 2] |= (halves_of_fp8<config::dtype>(from[i]) & 0xffffu) << 16 * (i % 2);
+      words[i / 2] |= (halves_of_fp8<config::dtype>(global(from)[i]) & 0xffffu) << 16 * (i % 2);
   }
   store_vector(to, words);
 }
@@ -64,24 +64,6 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
 struct TileBounds {
   i32 first_row, end_row, first_column, end_column;
 };
-
-/// Rows of whole lines are swizzled: a vector's position in its line is its own number exclusive-or its
-/// row's number.
-template <i32 row_bytes>
-constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
-
-/// The offset of a vector in a tile; tiles start at a line boundary.
-template <i32 row_bytes>
-REGARD_DEVICE u32 shared_offset(i32 row, i32 byte) {
-  return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
-}
-/// From a vector's offset to the one `bytes` further in its row, provided that `bytes` shares no bits with
-/// its position in the line, except for the swizzle.
-template <i32 row_bytes>
-REGARD_DEVICE u32 along(u32 offset, i32 bytes) {
-  constexpr i32 line = portable::ForwardLayout::line;
-  return swizzled<row_bytes> ? (offset ^ bytes % line) + bytes / line * line : offset + bytes;
-}
 
 constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
   return n & -n;
@@ -109,17 +91,18 @@ REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds)
     }
     return;
   }
-  constexpr i32 across = smaller(power_of_two_in(vectors), wave), down = threads / across;
-  static_assert(power_of_two_in(down) == down, "a row's number modulo 8 has its first one's bits beside i's");
+  constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
+  static_assert(power_of_two_in(rows_together) == rows_together,
+                "a thread's rows share no bits of their numbers");
   const i32 row = number / across, column = number % across * per_vector;
   const bool all_columns = columns_left >= columns;
   const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
   to += shared_offset<row_bytes>(row, column * operand_bytes);
   rows_left -= row, columns_left -= column;
 #pragma unroll 8
-  for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {
-    if (rows % down != 0 && row + i >= rows) break;
-    const u32 row_to = (swizzled<row_bytes> ? to ^ i % 8 * 16 : to) + static_cast<u32>(i * row_bytes);
+  for (i32 i = 0; i < rows; i += rows_together, from += rows_together * source.pitch) {
+    if (rows % rows_together != 0 && row + i >= rows) break;
+    const u32 row_to = down<row_bytes>(to, i);
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
       copy_vector(row_to + c * operand_bytes, from + c * operand_bytes,

@@ -54,7 +54,10 @@ struct RowMaxima {
     each_row([&](i32 m, i32 half) {
       float x = -infinity;
 #pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) x = fmaxf(x, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
+      for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+        for (i32 i = 0; i < Fragment::width; i += 2)
+          x = fmaxf(x, fmaxf(s[m][n].x[half][i], s[m][n].x[half][i + 1]));
       most[m][half] = reduce_max(x);
     });
     if constexpr (across > 1) join(scratch);
@@ -65,10 +68,10 @@ struct RowMaxima {
     float2* const own = scratch + row_in_tile();
     each_row([&](i32 m, i32 half) {
       if (Fragment::first_of_row())
-        own[row_offset(m, half) + part_of_wave() * block_q] =
-            make_float2(most[m][half], (large & row_bit(m, half)) != 0 ? 1.0f : 0.0f);
+        own[row_offset(m, half) + part_of_wave() * block_q] = {most[m][half],
+                                                               (large & row_bit(m, half)) != 0 ? 1.0f : 0.0f};
     });
-    __syncthreads();
+    sync_block();
     each_row([&](i32 m, i32 half) {
 #pragma unroll
       for (i32 part = 0; part < across; ++part) {
@@ -122,12 +125,12 @@ REGARD_DEVICE u32 make_p(Scores& s, const WaveRowState& rows, float scale_log2, 
   each_row([&](i32 m, i32 half) {
     const float scaled = finite(rows.row_max[m][half]) * scale_log2,
                 offset = is_huge(scaled) ? 0.0f : -scaled;
-    float part[Fragment::width] = {};
+    float part[2] = {};
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i)
-        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
+        part[i % 2] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
     sum[m][half] = part[0] + part[1];
     // No weight is larger than the part of the sum that contains it.
     if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);

@@ -15,7 +15,7 @@ namespace regard {
 
 /// The start of the free shared memory: Q is read again if more columns follow.
 constexpr i64 first_free_byte = layout.dv > block_dv ? layout.q : 0;
-constexpr i64 free_bytes = layout.q + stages * (layout.keys + layout.values) - first_free_byte;
+constexpr i64 free_bytes = layout.tiles - first_free_byte;
 
 /// The type of O in shared memory: the one in which it will be stored or, if that is not 16-bit, fp32.
 constexpr DType staged = bytes_of<config::out> == 2 ? config::out : DType::fp32;
@@ -24,8 +24,9 @@ constexpr DType staged = bytes_of<config::out> == 2 ? config::out : DType::fp32;
 struct alignas(16) StagedRow {
   static constexpr i32 width = bytes_of<staged>;
   static constexpr i32 end_bytes = width == 2 ? 16 : 32;  // rows of neighbouring lanes are in different banks
-  static constexpr i32 columns = smaller<i32>(
-      block_dv, (free_bytes / block_q - end_bytes) / width / Fragment::columns * Fragment::columns);
+  static constexpr i32 unit = OutputColumns::run_columns;
+  static constexpr i32 columns =
+      smaller<i32>(block_dv, (free_bytes / block_q - end_bytes) / width / unit * unit);
   static_assert(columns > 0);
 
   u8 o[columns * width + end_bytes - 16];
@@ -38,7 +39,7 @@ static_assert(across == 1 || StagedRow::columns == block_dv);
 /// Waits for all waves that share rows.
 REGARD_DEVICE void sync_rows() {
   if constexpr (across > 1)
-    __syncthreads();
+    sync_block();
   else
     sync_wave();
 }
@@ -129,25 +130,26 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
     float* const of_row = to + row * config::dv + own_column;
+    OutputColumns::each_run(o[m], half, [&](i32 offset, const float(&x)[OutputColumns::run]) {
 #pragma unroll
-    for (i32 c = 0; c < column_tiles; ++c) {
-      const i32 column = own_column + column_offset(c);
-      float* const there = of_row + column_offset(c);  // the instruction adds this offset
-      const float(&x)[2] = o[m][c].x[half];
-      if constexpr (config::dv % 2 == 0) {
-        if (all_columns || column < config::dv) store_pair(there, x[0], x[1]);
-      } else {
-        if (column < config::dv) there[0] = x[0];
-        if (column + 1 < config::dv) there[1] = x[1];
+      for (i32 i = 0; i < OutputColumns::run; i += 2) {
+        const i32 column = own_column + offset + i;
+        float* const there = of_row + offset + i;  // the instruction adds this offset
+        if constexpr (config::dv % 2 == 0) {
+          if (all_columns || column < config::dv) store_pair(there, x[i], x[i + 1]);
+        } else {
+          if (column < config::dv) there[0] = x[i];
+          if (column + 1 < config::dv) there[1] = x[i + 1];
+        }
       }
-    }
+    });
   });
 }
 
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of them or a part.
 REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
                          const WaveRowState& rows, Output& o, i32 first_column, float natural) {
-  constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;
+  constexpr i32 runs = OutputColumns::runs(column_tiles), at_once = StagedRow::columns / StagedRow::unit / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();
   const i32 count = smaller(to.rows - wave_row, wave_rows),
             end = smaller<i32>(config::dv, first_column + block_dv);
@@ -166,25 +168,25 @@ REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& t
   RowNumbers factor;
   each_row([&](i32 m, i32 half) { factor[m][half] = own[row_offset(m, half)].factor; });
   rescale(o, factor);
-  const i32 own_column = column_of_wave() + Fragment::column();
+  const i32 own_column = OutputColumns::of_thread(part);
   if (a.splits > 1) {
     send_part(a.partial_o + to.o + wave_row * config::dv, o, count, first_column + own_column);
     return;
   }
   const u32 own_columns = shared_address(own->o + own_column * StagedRow::width);
 #pragma unroll
-  for (i32 first = 0; first < column_tiles; first += tiles) {
+  for (i32 first = 0; first < runs; first += at_once) {
     if (first > 0) sync_rows();
     each_row([&](i32 m, i32 half) {
       const u32 row = own_columns + static_cast<u32>(row_offset(m, half) * sizeof(StagedRow));
-#pragma unroll
-      for (i32 c = 0; c < tiles && first + c < column_tiles; ++c) {
-        const float(&x)[2] = o[m][first + c].x[half];
-        store_pair<staged>(row + column_offset(c) * StagedRow::width, x[0], x[1]);
-      }
+      OutputColumns::each_run(o[m], half, first, smaller(first + at_once, runs),
+                              [&](i32 offset, const float(&x)[OutputColumns::run]) {
+                                store_numbers<staged>(
+                                    row + (offset - first * StagedRow::unit) * StagedRow::width, x);
+                              });
     });
     sync_rows();
-    send_rows(a, to.o, staged_rows, wave_row, count, {first_column + first * Fragment::columns, end});
+    send_rows(a, to.o, staged_rows, wave_row, count, {first_column + first * StagedRow::unit, end});
   }
 }
 

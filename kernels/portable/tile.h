@@ -13,7 +13,7 @@ static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
 
 /// Waves that share rows each have a part of the columns of O.
 constexpr i32 wave_columns = block_dv / across, column_tiles = wave_columns / Fragment::columns;
-static_assert(wave_columns % 16 == 0);
+static_assert(wave_columns % layout.unit == 0);
 static_assert(across == 1 || (across == 2 && config::warps % 2 == 0 && operand != DType::fp32));
 
 using Output = Fragment[row_tiles][column_tiles];
@@ -23,21 +23,20 @@ using Multiply = Product<operand != DType::fp32, all_steps>;
 /// Q and K as they are stored, V with the summed rows as columns, and P, if waves share it.
 using RowsQ = SharedOperand<layout.row_of_q, false>;
 using RowsK = SharedOperand<layout.row_of_k, false>;
-using ColumnsV = SharedOperand<layout.row_of_v, true>;
+using ColumnsV = SharedOperand<layout.row_of_v, true, (across > 1 ? SumOrder::memory : SumOrder::p)>;
 using RowsP = SharedOperand<layout.row_of_p, false>;
 
-/// The first column of O that this wave has, and the offset of its n-th column tile from there.
-REGARD_DEVICE i32 column_of_wave() {
-  return column_of_part(part_of_wave());
-}
-constexpr REGARD_INLINE i32 column_offset(i32 n) {
-  return column_of_tile(n, across);
-}
+/// What a wave multiplies in each product, and the columns of O that it has.
+using WaveQ = Multiply::A<RowsQ, row_tiles>;
+using WaveK = Multiply::B<RowsK, key_tiles>;
+using WaveV = Multiply::B<ColumnsV, column_tiles, across>;
+using WaveP = Multiply::A<RowsP, row_tiles>;
+using OutputColumns = WaveV::Columns;
 
 /// Whether x holds for any thread that decides together: those of a wave, or of the block if waves share
 /// rows.
 REGARD_DEVICE bool any_together(bool x) {
-  return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
+  return across > 1 ? any_in_block(x) : any_in_wave(x);
 }
 
 }  // namespace regard

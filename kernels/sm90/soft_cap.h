@@ -1,7 +1,7 @@
 // The soft cap of scores: cap * tanh(x / cap), from products of Q and K to powers of two.
 #pragma once
 
-#include "kernels/cuda/number.h"
+#include "kernels/tanh.h"
 
 namespace regard {
 

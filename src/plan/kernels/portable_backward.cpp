@@ -17,15 +17,15 @@
 namespace regard {
 namespace {
 
-portable::BackwardLayout layout_of(const Signature& s, const Algorithm& a) {
-  return portable::BackwardLayout(tile_shape_of(s, a));
+portable::BackwardLayout layout_of(const Signature& s, const Algorithm& a, const Target& target) {
+  return portable::BackwardLayout(tile_shape_of(s, a, target));
 }
 portable::BackwardLayout layout_of(const KernelKey& key) {
-  return layout_of(key.signature, key.algorithm);
+  return layout_of(key.signature, key.algorithm, target_of(key));
 }
 /// The layout of a candidate.
 portable::BackwardLayout layout_of(const Question& q) {
-  return layout_of(signature(q.problem), q.candidate.tile->algorithm);
+  return layout_of(signature(q.problem), q.candidate.tile->algorithm, q.target);
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {

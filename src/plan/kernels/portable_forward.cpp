@@ -25,12 +25,12 @@ std::int64_t pack_gqa(const Problem& p) {
   return sees_all ? p.hq / p.hk : 1;
 }
 
-portable::ForwardLayout layout_of(const Signature& s, const Algorithm& a) {
-  return portable::ForwardLayout(tile_shape_of(s, a));
+portable::ForwardLayout layout_of(const Signature& s, const Algorithm& a, const Target& target) {
+  return portable::ForwardLayout(tile_shape_of(s, a, target));
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
-  return layout_of(key.signature, key.algorithm).total();
+  return layout_of(key.signature, key.algorithm, target_of(key)).total();
 }
 
 /// A part of the L2 cache of any GPU.
@@ -130,7 +130,8 @@ Refusal split_pays(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(q, layout_of(signature(q.problem), q.candidate.tile->algorithm).total());
+  return fits_in_shared_memory(
+      q, layout_of(signature(q.problem), q.candidate.tile->algorithm, q.target).total());
 }
 
 std::span<const Rule> own_rules() {

@@ -3,11 +3,12 @@
 
 #include "kernels/portable/forward_layout.h"
 #include "plan/kernel.h"
+#include "plan/target.h"
 
 namespace regard {
 
 /// What a kernel's layout depends on, from the halves of its key.
-inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a) {
+inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a, const Target& target) {
   return {.bytes = static_cast<i64>(bytes_of(s.dtype)),
           .d = s.d,
           .dv = s.dv,
@@ -17,7 +18,14 @@ inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a)
           .block_dv = a.block_dv,
           .stages = a.stages,
           .warps = a.warps,
-          .warps_across = a.warps_across};
+          .warps_across = a.warps_across,
+          .unit = target.wave / 2,
+          .staged_bytes = target.has(Feature::mma_layout) ? 0 : 160};
+}
+
+/// The target of a key, which was found when the key was made.
+inline const Target& target_of(const KernelKey& key) {
+  return **find_target(key.target);
 }
 
 }  // namespace regard

@@ -1,21 +1,12 @@
-// Operands of products in shared memory, and how a wave loads the operands of its matrix products from
-// there. Only this file and Fragment know which lane holds which elements; the loops over tiles (product.h)
-// do not depend on it.
+// How a wave loads the operands of its matrix products from shared memory.
 #pragma once
 
-#include "kernels/machine/matrix.h"
-#include "kernels/portable/shared_rows.h"
+#include "kernels/cuda/matrix.h"
+#include "kernels/portable/dealt_columns.h"
+#include "kernels/portable/shared_operand.h"
+#include "kernels/portable/swizzle.h"
 
 namespace regard {
-
-/// The layout of an operand of c += A B in shared memory, in rows of `row_bytes`. By default, A has the rows
-/// of the sums and B their columns as its rows in memory, and the summed dimension is along the columns.
-/// `transposed`: the other way round.
-template <i32 bytes, bool other_way>
-struct SharedOperand {
-  static constexpr i32 row_bytes = bytes;
-  static constexpr bool transposed = other_way;
-};
 
 /// The address of a lane's row of an operand, from this column on; rows and columns are those in memory.
 template <class Operand>
@@ -24,9 +15,11 @@ REGARD_DEVICE u32 shared_offset_of(LdmatrixRow lane, i32 column) {
 }
 
 /// A of a wave whose first row is `row`.
-template <class Operand>
+template <class Operand, i32 tiles>
 class SharedLeft {
  public:
+  static constexpr i32 interleave = 1;
+
   REGARD_DEVICE SharedLeft(u32 operand, i32 row) : first_(operand) {
     if constexpr (Operand::transposed)
       first_ += shared_offset_of<Operand>(LdmatrixRow::of_rights(), row);
@@ -35,7 +28,13 @@ class SharedLeft {
           shared_offset_of<Operand>(LdmatrixRow::of_left(), 0) + static_cast<u32>(row * Operand::row_bytes);
   }
 
-  /// The i-th `depth` of the summed dimension, of the m-th row tile.
+  /// The i-th `depth` of the sum, of all row tiles.
+  REGARD_DEVICE void load(Left (&x)[tiles], i32 i) const {
+#pragma unroll
+    for (i32 m = 0; m < tiles; ++m) load(x[m], m, i);
+  }
+
+ private:
   REGARD_DEVICE void load(Left& x, i32 m, i32 i) const {
     constexpr i32 row_bytes = Operand::row_bytes;
     if constexpr (Operand::transposed)
@@ -44,7 +43,6 @@ class SharedLeft {
       ldmatrix(x, along<row_bytes>(first_, i * depth * operand_bytes) + m * Fragment::rows * row_bytes);
   }
 
- private:
   u32 first_;
 };
 
@@ -55,27 +53,23 @@ struct Right {
   u32 x[2 * tiles];
 
   /// Adds to one row of column tiles.
+  template <DType operand>
   REGARD_DEVICE void multiply_add(Fragment* c, const Left& a) const {
 #pragma unroll
     for (i32 i = 0; i < tiles; ++i) regard::multiply_add<operand>(c[i], a, x[2 * i], x[2 * i + 1]);
   }
 };
 
-/// Tiles that are loaded together are dealt out in turn to the waves that share rows: the first column of
-/// the `part`-th of these waves, and the offset of its n-th column tile from there.
-constexpr REGARD_INLINE i32 column_of_part(i32 part) {
-  return part * Right::tiles * Fragment::columns;
-}
-constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
-  return (n / Right::tiles * Right::tiles * across + n % Right::tiles) * Fragment::columns;
-}
-
 /// B of the `part`-th of the `across` waves that share rows.
-template <class Operand, i32 across>
+template <class Operand, i32 tiles, i32 across>
 class SharedRight {
  public:
+  using Right = regard::Right;
+  static constexpr i32 tiles_at_once = Right::tiles, interleave = 1;
+  using Columns = DealtColumns<SharedRight, across>;
+
   REGARD_DEVICE SharedRight(u32 operand, i32 part) : first_(operand) {
-    const i32 column = column_of_part(part);
+    const i32 column = Columns::of_part(part);
     if constexpr (Operand::transposed)
       first_ += shared_offset_of<Operand>(LdmatrixRow::of_left(), column);
     else
@@ -86,7 +80,7 @@ class SharedRight {
   /// The i-th `depth` of the summed dimension, from the n-th column tile on.
   REGARD_DEVICE void load(Right& y, i32 n, i32 i) const {
     constexpr i32 row_bytes = Operand::row_bytes;
-    const i32 column = column_of_tile(n, across);
+    const i32 column = Columns::of_tile(n);
     if constexpr (Operand::transposed)
       ldmatrix_trans(y.x, along<row_bytes>(first_, column * operand_bytes) + i * depth * row_bytes);
     else
@@ -96,5 +90,11 @@ class SharedRight {
  private:
   u32 first_;
 };
+
+/// A step of P, as a thread has packed it, as a left operand.
+REGARD_DEVICE void load_packed(Left& to, const u32 (&packed)[4]) {
+#pragma unroll
+  for (i32 i = 0; i < 4; ++i) to[i] = packed[i];
+}
 
 }  // namespace regard

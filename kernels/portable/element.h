@@ -1,38 +1,21 @@
-// 8-bit, 16-bit and 32-bit numbers to fp32 and back, rounded to nearest even.
+// 8-bit, 16-bit and 32-bit numbers in memory to fp32 and back, rounded to nearest even.
 #pragma once
 
-#include "kernels/cuda/number.h"
-#include "kernels/cuda/thread.h"
+#include "kernels/machine/number.h"
+#include "kernels/machine/thread.h"
 
 namespace regard {
-
-/// Two neighbouring fp8 numbers as fp16, which is exact.
-template <DType dtype>
-REGARD_DEVICE u32 halves_of_fp8(u16 both) {
-  u32 halves;
-  if constexpr (dtype == DType::fp8)
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
-  else
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
-  return halves;
-}
-
-REGARD_DEVICE float float_of_half(u16 bits) {
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-  return x;
-}
 
 template <DType dtype>
 REGARD_DEVICE float load_element(const u8* data, i64 index) {
   if constexpr (dtype == DType::fp32) {
-    return reinterpret_cast<const float*>(data)[index];
+    return global(reinterpret_cast<const float*>(data))[index];
   } else if constexpr (dtype == DType::bf16) {
-    return bits_as<float>(u32{reinterpret_cast<const u16*>(data)[index]} << 16);
+    return bits_as<float>(u32{global(reinterpret_cast<const u16*>(data))[index]} << 16);
   } else if constexpr (dtype == DType::fp16) {
-    return float_of_half(reinterpret_cast<const u16*>(data)[index]);
+    return float_of_half(global(reinterpret_cast<const u16*>(data))[index]);
   } else {
-    return float_of_half(static_cast<u16>(halves_of_fp8<dtype>(data[index])));
+    return float_of_half(static_cast<u16>(halves_of_fp8<dtype>(global(data)[index])));
   }
 }
 
@@ -66,12 +49,7 @@ REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   } else if constexpr (bytes_of<dtype> == 2) {
     reinterpret_cast<u16*>(data)[index] = static_cast<u16>(pair<dtype>(x, 0));
   } else {
-    u16 both;
-    if constexpr (dtype == DType::fp8)
-      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
-    else
-      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
-    data[index] = static_cast<u8>(both);
+    data[index] = fp8_of<dtype>(x);
   }
 }
 
@@ -92,31 +70,14 @@ REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
       else
         all[i] = pair<dtype>(x[2 * i], x[2 * i + 1]);
     }
-    if constexpr (words == 8) reinterpret_cast<uint4*>(to)[1] = make_uint4(all[4], all[5], all[6], all[7]);
+    if constexpr (words == 8) reinterpret_cast<uint4*>(to)[1] = uint4{all[4], all[5], all[6], all[7]};
     if constexpr (words >= 4)
-      *reinterpret_cast<uint4*>(to) = make_uint4(all[0], all[1], all[2], all[3]);
+      *reinterpret_cast<uint4*>(to) = uint4{all[0], all[1], all[2], all[3]};
     else if constexpr (words == 2)
-      *reinterpret_cast<uint2*>(to) = make_uint2(all[0], all[1]);
+      *reinterpret_cast<uint2*>(to) = uint2{all[0], all[1]};
     else
       *reinterpret_cast<u32*>(to) = all[0];
   }
-}
-
-/// Stores to shared memory with an asm statement: the compiler takes long for many C++ stores.
-REGARD_DEVICE void store_word(u32 to, u32 x) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
-}
-/// Two neighbouring elements.
-template <DType dtype>
-REGARD_DEVICE void store_pair(u32 to, float x, float y) {
-  if constexpr (dtype == DType::fp32)
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
-  else
-    store_word(to, pair<dtype>(x, y));
-}
-/// Stores two neighbouring elements to global memory, aligned to 8 bytes.
-REGARD_DEVICE void store_pair(float* to, float x, float y) {
-  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
 }
 
 /// Both addresses are multiples of `bytes`, a power of two up to 16.
