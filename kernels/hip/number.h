@@ -1,0 +1,85 @@
+// 8-bit and 16-bit numbers, functions and bit operations in few instructions.
+#pragma once
+
+#include "kernels/hip/wave.h"
+#include "kernels/numbers.h"
+
+namespace regard {
+
+/// 2^x, within 1 unit in the last place; results below 2^-126 are 0.
+REGARD_DEVICE float exp2(float x) {
+  return __builtin_amdgcn_exp2f(x);
+}
+
+/// x, or `most` if that is smaller; NaN stays NaN.
+REGARD_DEVICE float at_most(float x, float most) {
+  return x > most ? most : x;
+}
+
+REGARD_DEVICE float reciprocal(float x) {
+  return __builtin_amdgcn_rcpf(x);
+}
+
+/// A mask of the `count` lowest bits: none if it is negative, at most 32.
+REGARD_DEVICE u32 low_bits(i32 count) {
+  return count >= 32 ? ~0u : (1u << larger(count, 0)) - 1;
+}
+
+REGARD_DEVICE u16 bits_of_half(float x) {
+  return bits_as<u16>(static_cast<_Float16>(x));
+}
+REGARD_DEVICE float float_of_half(u16 bits) {
+  return static_cast<float>(bits_as<_Float16>(bits));
+}
+
+/// bf16 in the high half; the low half is undefined. NaN stays NaN.
+REGARD_DEVICE u32 bf16_in_high_half(float x) {
+  const u32 bits = bits_as<u32>(x), rounded = bits + 0x7fffu + (bits >> 16 & 1);
+  return x == x ? rounded : bits | 0x400000u;
+}
+
+/// Two numbers rounded to nearest even, `low` in the low half.
+template <DType dtype>
+REGARD_DEVICE u32 pair(float low, float high) {
+  if constexpr (dtype == DType::bf16)
+    return __builtin_amdgcn_perm(bf16_in_high_half(high), bf16_in_high_half(low), 0x07060302u);
+  else
+    return u32{bits_of_half(low)} | u32{bits_of_half(high)} << 16;
+}
+
+/// The high byte of fp8_e5m2 as fp16 is the number itself. That of e4m3, whose exponent has one bit fewer, is
+/// 2^8 times too small, and its NaN would be a number.
+template <DType dtype>
+REGARD_DEVICE u32 half_of_fp8(u32 byte) {
+  if constexpr (dtype == DType::fp8_e5m2) return byte << 8;
+  const u32 magnitude = byte & 0x7fu, sign = (byte & 0x80u) << 8;
+  const _Float16 x = bits_as<_Float16>(static_cast<u16>(magnitude << 7)) * static_cast<_Float16>(256);
+  return sign | (magnitude == 0x7fu ? 0x7e00u : u32{bits_as<u16>(x)});
+}
+/// Two neighbouring fp8 numbers as fp16, which is exact.
+template <DType dtype>
+REGARD_DEVICE u32 halves_of_fp8(u16 both) {
+  return half_of_fp8<dtype>(both & 0xffu) | half_of_fp8<dtype>(u32{both} >> 8) << 16;
+}
+
+/// Rounded to nearest even; numbers beyond the largest become the largest.
+template <DType dtype>
+REGARD_DEVICE u8 fp8_of(float x) {
+  constexpr i32 mantissa = dtype == DType::fp8 ? 3 : 2, bias = dtype == DType::fp8 ? 7 : 15;
+  constexpr float largest = dtype == DType::fp8 ? 448.0f : 57344.0f;
+  const u32 sign = bits_as<u32>(x) >> 24 & 0x80u;
+  float size = fabsf(x);
+  if (size != size) return static_cast<u8>(sign | 0x7fu);
+  size = size < largest ? size : largest;
+  // Below the smallest normal number a sum with a power of two leaves the last digits that there are.
+  constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - bias) << 23),
+                  rounder = bits_as<float>(static_cast<u32>(127 + 1 - bias + 23 - mantissa) << 23);
+  if (size < smallest)
+    return static_cast<u8>(sign | (bits_as<u32>(size + rounder) - bits_as<u32>(rounder)));
+  constexpr i32 dropped = 23 - mantissa;
+  const u32 bits = bits_as<u32>(size), half = (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
+  const u32 rounded = (bits + half - (static_cast<u32>(127 - bias) << 23)) >> dropped;
+  return static_cast<u8>(sign | rounded);
+}
+
+}  // namespace regard
