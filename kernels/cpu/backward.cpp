@@ -68,7 +68,7 @@ struct Backward {
   }
 
   /// The last block of keys that the queries up to this one see: none of them sees further than the queries
-  /// after it. With ranges, any block may see any query. dQ of queries before all keys belongs to block 0,
+  /// after it. With ranges, any query may see any block. dQ of queries before all keys belongs to block 0,
   /// dQ of queries past all keys to the last block.
   REGARD_NOINLINE i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).window.end;

@@ -112,7 +112,7 @@ REGARD_INLINE Floats quotient(Floats a, Floats b) {
 }
 
 /// tanh(x), relative error 3.1e-7: a quotient of polynomials with the least maximum relative error up to
-/// 8.2, above which tanh(x) rounds to 1 in fp32.
+/// 8.2, above which the value at 8.2 is exact enough.
 REGARD_INLINE Floats tanh(Floats x) {
   const Floats bounded = max(broadcast(-8.2f), min(broadcast(8.2f), x));
   const Floats square = bounded * bounded;

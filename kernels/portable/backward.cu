@@ -133,8 +133,8 @@ class PortableBackwardBlock {
     }
   }
 
-  /// If K and V stay, the next Q is loaded from P on, and the next dO during dQ and dK. With two slots for Q
-  /// the next scores do not wait for any load.
+  /// If K and V stay, the next dO is loaded during dQ and dK, and the next Q, if it has a second slot, from
+  /// the computation of P on, so that the next scores do not wait for any load.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     HeadTile tile = tiles_.first();
     if (!tiles_.exists(tile)) return;

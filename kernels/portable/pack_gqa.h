@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// The packed heads of a batch, and the rows of the longest of each.
+/// The groups of packed heads of a sequence, and the rows of each group in the longest sequence.
 struct HeadGroups {
   u32 heads, rows;
 

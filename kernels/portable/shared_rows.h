@@ -10,7 +10,8 @@
 
 namespace regard {
 
-/// Computed from the key. Not a variable, which compilers would lay out next to those that kernels read.
+/// Computed from the constants of `config`. Not a variable, which compilers would lay out next to those that
+/// kernels read.
 constexpr REGARD_INLINE portable::TileShape tile_shape() {
   return {.bytes = bytes_of<config::dtype>,
           .d = config::d,

@@ -33,8 +33,8 @@ using WaveV = Multiply::B<ColumnsV, column_tiles, across>;
 using WaveP = Multiply::A<RowsP, row_tiles>;
 using OutputColumns = WaveV::Columns;
 
-/// Whether x holds for any thread that decides together: those of a wave, or of the block if waves share
-/// rows.
+/// Whether x holds for any of the threads that decide together: those of a wave, or of the block if waves
+/// share rows.
 REGARD_DEVICE bool any_together(bool x) {
   return across > 1 ? any_in_block(x) : any_in_wave(x);
 }

@@ -66,7 +66,7 @@ class BackwardConsumer {
       of_tile.make_p<1>(s, p);
     }
     wgmma_wait<0>();
-    i32 last_q = 0;  // the stage of the previous tile
+    i32 last_q = 0;  // the slot of the previous tile
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {  // of dS and dQ
       {

@@ -110,7 +110,7 @@ class Pair {
     QueryTileCursor tile(work_);
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
-    i32 last_q = 0;  // the stage of the previous tile
+    i32 last_q = 0;  // the slot of the previous tile
     shared_.k_full.wait(0);
     shared_.v_full.wait(0);
 #pragma unroll 1

@@ -15,7 +15,7 @@ using ForwardP = u32[fragments][4];  // pairs, or fours of 8-bit numbers, as the
 /// row_max is the maximum of a row's first tiles. It stays until a weight approaches the limit of its type
 /// (448 for e4m3, 65504 for fp16; bf16 has none, but sums of products with a large V do); it then moves so
 /// that this weight is 2^log2_p_at_max. 8-bit types leave headroom above it, so that few tiles move row_max,
-/// and digits below it, of which e4m3 loses some from 2^-6 on.
+/// and digits below it, of which e4m3 has fewer below 2^-6.
 constexpr float log2_p_at_max = eight_bits ? 6 : 0;
 constexpr float highest_p = eight_bits ? 432 : config::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 

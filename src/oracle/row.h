@@ -25,10 +25,11 @@ struct Row {
   // For the tolerance:
   double largest_logit = 0;   ///< bound of |scale * q k|
   double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
-  double logit_per_lost = 0;  ///< bound of what changes of 1 in the numbers of Q and K do to a score
+  double logit_per_lost = 0;  ///< bound of a score's change when numbers of Q and K change by 1
 };
 
-/// bound of a score's change when numbers of Q and K change by 1
+/// Computes row i of the sequence for one query head. `q` has d numbers; `largest_k` is the largest norm of a
+/// key.
 void compute_row(const Inputs&, std::int64_t batch, std::int64_t head, std::int64_t i, const double* q,
                  const Matrix& k, double largest_k, Row& row);
 

@@ -15,7 +15,7 @@ constexpr std::int64_t longest_part = 4096;
 constexpr std::int64_t longest_part_of_weights = 1024;
 
 /// n equal terms, added one after the other, are off by at most 0.375 n of the half units of their sum: by
-/// half a unit each, but a unit of the running sum.
+/// half a unit each, but the unit is that of the running sum.
 constexpr double drift = 0.4;
 
 /// Half the smallest P of a type, where the largest of a row is about 1 or, in 8 bits (e4m3), whose numbers

@@ -18,7 +18,7 @@ class KernelNumbers {
   }
   KernelKey key_of(std::uint64_t number, const std::string& target) const;
 
-  /// The halves of a number.
+  /// The two halves of a number.
   std::uint32_t algorithm(const Algorithm&);
   std::uint32_t signature(const Signature&);
   static std::uint64_t join(std::uint32_t algorithm, std::uint32_t signature) {
@@ -30,7 +30,7 @@ class KernelNumbers {
     std::size_t operator()(const Signature& signature) const { return hash(signature); }
   };
 
-  std::vector<Algorithm> algorithms_;  // The two halves of a number.
+  std::vector<Algorithm> algorithms_;  // some hundreds
   std::unordered_map<Signature, std::uint32_t, Hash> signatures_;
   std::vector<const Signature*> in_order_;
 };

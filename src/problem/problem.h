@@ -220,7 +220,7 @@ inline bool writes_cache(const Problem& p) {
 }
 
 /// Multiply-adds counted as two: 2 b hq sq sk (d + dv) forward, 2.5 times that backward; with a mask only the
-/// visible pairs count (b hq visible_pairs). Sizes are 64-bit, the result is a double.
+/// visible pairs count (b hq visible_scores). Sizes are 64-bit, the result is a double.
 double flops(const Problem&);
 /// Visible (query, key) pairs of one head of one sequence of the dense shape, by the positional mask alone.
 double visible_scores(const Problem&);

@@ -231,7 +231,7 @@ enum class Kind : std::uint8_t {
   plain,       ///< row-major; any strides with a contiguous last dimension
   broadcast,   ///< plain, and some dimensions can be 1
   contiguous,  ///< row-major without gaps
-  list,        ///< packed, and can be shorter
+  list,        ///< contiguous, and can be shorter
 };
 
 struct Role {

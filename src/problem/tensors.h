@@ -119,7 +119,7 @@ struct TensorSpecs {
 TensorSpecs tensor_specs(const Problem& problem);
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);
 
-/// Checks that that many bytes of a workspace overlap none of the tensors, which have passed check_tensors.
+/// Checks that the `bytes` bytes of a workspace overlap none of the tensors, which have passed check_tensors.
 Status check_workspace(const TensorSpecs& specs, const regard_arguments& arguments, void* workspace,
                        std::int64_t bytes);
 

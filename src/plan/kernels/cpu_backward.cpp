@@ -65,8 +65,8 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
 /// blocks, blocks of keys of different parts do not wait for each other, and many short blocks remain
 /// instead of few long ones: for a group at most as many as if each of its heads had its own keys. Depends
 /// only on the problem, as it changes the order of additions. Each part needs memory for all of dK and dV,
-/// so the queries are not cut if ranges or bits may leave most of it 0; beyond 64 MiB two parts are enough,
-/// and none if a block sees few rows. A bias's gradient is summed by one block of keys.
+/// so the queries are not cut if ranges or bits may leave most of it 0; beyond 64 MiB they are cut in
+/// two, and not at all if a block sees few rows. A bias's gradient is summed by one block of keys.
 std::int64_t preferred_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
   constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;

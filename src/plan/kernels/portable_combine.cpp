@@ -36,8 +36,8 @@ void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
   const std::int64_t rows = tile == nullptr ? 1 : tile->algorithm.warps;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
-  // Its code waits for the parts, if the GPU has the instruction (kernels/cuda/pdl.h).
   stage.schedule = Schedule(PortableCombineSchedule{split_keys_of(plan), pack_gqa});
+  // Its code waits for the parts, if the GPU has the instruction (kernels/cuda/pdl.h).
   stage.overlaps = plan.target->has(Feature::pdl);
   merge_parts(plan, std::move(stage));
 }
