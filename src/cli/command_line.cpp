@@ -286,9 +286,10 @@ void CommandLine::add_others() {
   number(prebuild, "--sample", request.sample,
          "Only so many kernels of each target, always the same ones; 0 is all", 0, most_kernels);
   number(prebuild, "--threads", request.threads, "Compiles at a time; 0 is all cores", 0, most_threads);
-  prebuild->add_flag(
-      "--strict", request.strict,
-      "Exit code 1 when a GPU kernel spills, has a stack, lacks its wgmma, or is slow by ptxas's word");
+  prebuild->add_flag("--strict", request.strict,
+                     "Exit code 1 when a GPU kernel spills, has a stack, lacks its matrix instructions, or "
+                     "has what slows it "
+                     "down by its compiler's word or in its code");
 
   const auto word_and_files = [&](CLI::App* app, const char* word, const char* files) {
     app->add_option("verb", request.words, word)

@@ -54,6 +54,7 @@ Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, con
   if (log_enabled("compile"))
     log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
   if (compiled->resources) {
+    compiled->resources->waves = waves_per_simd(compiled->resources->registers, target);
     warn_of_missing_instructions(*compiled->resources, key);
     if (Status status = fits(*compiled->resources, key, target); !status)
       return tl::unexpected(status.error());

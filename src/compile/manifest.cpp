@@ -26,7 +26,8 @@ constexpr Number numbers[] = {{"accumulator_moves", &Resources::accumulator_move
                               {"scalar_spills", &Resources::scalar_spills, false},
                               {"shared_bytes", &Resources::shared_bytes},
                               {"spill_bytes", &Resources::spill_store_bytes},
-                              {"stack_bytes", &Resources::stack_bytes}};
+                              {"stack_bytes", &Resources::stack_bytes},
+                              {"waves", &Resources::waves, false}};
 constexpr std::string_view warnings = "warnings";
 
 /// Reads the members of the object "resources". They are used only if all that readers look for are there.

@@ -70,17 +70,17 @@ Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
 
 namespace {
 
-constexpr int simds = 4;  // of a multiprocessor, a compute unit, or a work group processor
-
 /// The registers that a SIMD has for each lane of a wave.
 std::int64_t registers_of_simd(const Target& target) {
+  constexpr int simds = 4;  // of a multiprocessor, a compute unit, or a work group processor
   return target.registers / (simds * target.wave);
 }
 
-/// What a thread gets: registers are given out in 64 parts, on all these GPUs.
+/// What a thread gets: all these GPUs give out registers in 64 parts.
 std::int64_t given_registers(std::int64_t used, const Target& target) {
   constexpr std::int64_t parts = 64;
-  return round_up(used, registers_of_simd(target) / parts);
+  const auto at_least_one = [](std::int64_t number) { return std::max<std::int64_t>(number, 1); };
+  return round_up(at_least_one(used), at_least_one(registers_of_simd(target) / parts));
 }
 
 std::int64_t dynamic_shared_bytes(const KernelKey& key) {
@@ -90,8 +90,8 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
 
 }  // namespace
 
-std::int64_t waves_per_simd(const Resources& used, const Target& target) {
-  return registers_of_simd(target) / given_registers(used.registers, target);
+std::int64_t waves_per_simd(std::int64_t registers, const Target& target) {
+  return registers_of_simd(target) / given_registers(registers, target);
 }
 
 void warn_of_missing_instructions(Resources& used, const KernelKey& key) {

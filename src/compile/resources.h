@@ -20,6 +20,7 @@ struct Resources {
   std::int64_t shared_bytes = 0;       ///< static shared memory per block
   std::int64_t barriers = 0;           ///< named barriers per block
   std::int64_t matrix = 0;             ///< matrix instructions in its text
+  std::int64_t waves = 0;              ///< waves_per_simd()
 
   // AMD's; 0 for others.
   std::int64_t accumulators = 0;       ///< of the registers, AGPRs
@@ -39,8 +40,8 @@ struct Resources {
 /// more than one.
 Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx = {});
 
-/// Waves (warps) that a SIMD (a quarter of a multiprocessor) has registers for.
-std::int64_t waves_per_simd(const Resources&, const Target&);
+/// Waves (warps) of such a kernel that a SIMD, a quarter of a multiprocessor, has registers for.
+std::int64_t waves_per_simd(std::int64_t registers, const Target&);
 
 /// Adds a warning where the machine code lacks instructions that the kernel is built on.
 void warn_of_missing_instructions(Resources&, const KernelKey&);

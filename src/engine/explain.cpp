@@ -9,9 +9,16 @@ namespace regard {
 namespace {
 
 std::string line_of(const Resources& used) {
-  return fmt::format(", {} registers, {} bytes spilled, {} of stack, {} of static shared memory",
-                     used.registers, used.spill_store_bytes + used.spill_load_bytes, used.stack_bytes,
-                     used.shared_bytes);
+  std::string text =
+      fmt::format(", {} registers, {} bytes spilled, {} of stack, {} of static shared memory", used.registers,
+                  used.spill_store_bytes + used.spill_load_bytes, used.stack_bytes, used.shared_bytes);
+  if (used.waves > 0) text += fmt::format(", {} waves per SIMD", used.waves);
+  if (used.accumulator_moves > 0)
+    text += fmt::format(", {} moves of accumulators in loops", used.accumulator_moves);
+  if (used.scalar_spills > 0)
+    text += fmt::format(", {} scalar registers spilled, with {} moves in loops", used.scalar_spills,
+                        used.scalar_moves);
+  return text;
 }
 
 std::string line_of(const Stage& stage, const LoadedKernel& kernel) {

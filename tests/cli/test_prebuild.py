@@ -135,7 +135,7 @@ MUTANTS = {
             (WGMMA, "(&a)[steps][4], const B& b_low) {", "(&a)[steps][4], const B& b_low) { return;"),
         ],
         1,
-        "has no wgmma instruction",
+        "has no matrix instruction",
     ),
     "spills": (
         "sm_80",

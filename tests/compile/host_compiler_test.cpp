@@ -631,15 +631,6 @@ TEST(CompileSlot, IsGivenBackWhereMemoryRunsOutWhileItIsMade) {
   }));
 }
 
-TEST(Toolchain, HipTargetsAreRefusedInASentence) {
-  Target target;
-  target.name = "gfx942";
-  target.kind = TargetKind::hip;
-  const Result<Toolchain*> none = toolchain_for(target);
-  ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("gfx942"));
-}
-
 TEST(Toolchain, IsFoundOnce) {
   const Target cpu;
   const Result<Toolchain*> first = toolchain_for(cpu);

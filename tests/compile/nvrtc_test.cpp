@@ -338,5 +338,21 @@ TEST(Resources, FitUpToTheLastRegisterAndByte) {
   EXPECT_THAT(verdict(168, left + 1), HasSubstr("232449 in all, of 232448"));
 }
 
+// From the makers' documents: allocation in units of 8 registers of 512, and on RDNA of 24 of 1536.
+TEST(Resources, WavesPerSimdFollowFromRegisters) {
+  const auto waves = [](std::int64_t registers, std::string_view name) {
+    return waves_per_simd(registers, **find_target(name));
+  };
+  EXPECT_EQ(waves(168, "sm_90a"), 3);
+  EXPECT_EQ(waves(169, "sm_90a"), 2);
+  EXPECT_EQ(waves(128, "gfx942"), 4);
+  EXPECT_EQ(waves(256, "gfx942"), 2);
+  EXPECT_EQ(waves(257, "gfx942"), 1);
+  EXPECT_EQ(waves(256, "gfx1100"), 5);
+  EXPECT_EQ(waves(168, "gfx1201"), 9);
+  EXPECT_EQ(waves(128, "gfx1201"), 10);
+  EXPECT_EQ(waves(128, "gfx11-generic"), 8);
+}
+
 }  // namespace
 }  // namespace regard

@@ -19,7 +19,8 @@ TEST(Targets, AreAllThoseThatTheDesignNames) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16",
                                                    "cpu-amx", "cpu-amx-emulated", "sm_75", "sm_80", "sm_89",
                                                    "sm_90", "sm_90a", "sm_100", "sm_120", "gfx90a", "gfx942",
-                                                   "gfx950", "gfx1100", "gfx1201"));
+                                                   "gfx950", "gfx1100", "gfx1201", "gfx9-4-generic",
+                                                   "gfx11-generic", "gfx12-generic"));
 }
 
 TEST(Targets, CpuTargetsComeWidestFirst) {
