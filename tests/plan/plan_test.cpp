@@ -449,7 +449,7 @@ TEST(Plan, AnswersForEveryTargetThatHasNoKernelsWithASentence) {
       EXPECT_THAT(result.error().message, HasSubstr("kernel yet; cpu-amx has one")) << text;
     }
   }
-  EXPECT_EQ(without, 5);
+  EXPECT_EQ(without, 8);
 }
 
 /// On every target, one sentence says what is missing and what works instead.
