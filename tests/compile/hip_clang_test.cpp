@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 #include "base/elf.h"
 #include "base/embedded.h"
@@ -17,6 +18,8 @@
 #include "compile/amd_resources.h"
 #include "compile/compiler_run.h"
 #include "compile/hip_options.h"
+#include "compile/kernel_entry.h"
+#include "compile/manifest.h"
 #include "compile/process.h"
 #include "compile/render.h"
 #include "plan/kernel.h"
@@ -346,6 +349,36 @@ TEST_P(HipClang, CompilesWhatIsRenderedAlsoByHand) {
   const std::string command = kernel->source.substr(before.size(), kernel->source.find('\n') - before.size());
   EXPECT_EQ(std::system(fmt::format("cd '{}' && {} {}", folder.path(), GetParam(), command).c_str()), 0);
   EXPECT_TRUE(fs::exists(folder.path() + "/" + kernel->symbol + ".co"));
+}
+
+// The manifest is what `regard prebuild --strict` judges.
+TEST_P(HipClang, AKernelForSixteenBitsHasMatrixInstructions) {
+  const auto resources_of = [&](const std::string& source, const char* text) {
+    const Target& target = **find_target("gfx942");
+    const Result<KernelKey> key = parse_kernel_key(text);
+    if (!key) throw std::runtime_error(key.error().message);
+    const CompileRequest asked = request("product", source, target);
+    const Result<CacheEntry> entry =
+        compile_entry(*key, target, {asked.source, asked.options, asked.name}, *clang_);
+    if (!entry) throw std::runtime_error(entry.error().message);
+    return Manifest(entry->manifest).resources.value();
+  };
+  std::string without = product;
+  without.replace(without.rfind("sums = PRODUCT("), std::string_view("sums = PRODUCT(").size(),
+                  "sums += Sums{}; (");
+  const char* const forward =
+      "gfx942 portable_forward block_q=128 block_k=32 warps=1 stages=1 | fwd bf16 d=64";
+  const char* const in_fp32 =
+      "gfx942 portable_forward block_q=128 block_k=32 warps=1 stages=1 | fwd fp32 d=64";
+  const char* const combine = "gfx942 portable_combine block_dv=32 warps=4 | fwd bf16";
+  EXPECT_THAT(resources_of(without, forward).performance_warnings,
+              testing::ElementsAre("has no matrix instruction"));
+  EXPECT_THAT(resources_of(without, in_fp32).performance_warnings, IsEmpty());
+  EXPECT_THAT(resources_of(without, combine).performance_warnings, IsEmpty());
+  const Resources used = resources_of(product, forward);
+  EXPECT_THAT(used.performance_warnings, IsEmpty());
+  EXPECT_EQ(used.matrix, 1);
+  EXPECT_EQ(used.waves, waves_per_simd(used.registers, **find_target("gfx942")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, HipClang, testing::Values("clang-22", "clang-19"),
