@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "gpu/fake_driver/fake_driver.h"
-
 extern "C" {
 int hiprtcCreateProgram(void**, const char*, const char*, int, const char* const*, const char* const*);
 int hiprtcCompileProgram(void*, int, const char* const*);
@@ -21,6 +19,7 @@ int hipModuleLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigne
                           void**, void**);
 const char* hipGetErrorString(int);
 const char* hipEmulatedLdsReport();
+void hipEmulatedChip(const char*);
 }
 
 namespace regard::test {
@@ -34,7 +33,7 @@ Setting::~Setting() {
 
 HipKernel::HipKernel(const std::string& source, const std::string& chip, const std::string& device)
     : device_(device.empty() ? chip : device) {
-  fake_driver()->chip[0] = device_.c_str();
+  hipEmulatedChip(device_.c_str());
   void* program = nullptr;
   hiprtcCreateProgram(&program, source.c_str(), "kernel.hip", 0, nullptr, nullptr);
   const std::string option = "--offload-arch=" + chip;
@@ -58,7 +57,7 @@ HipKernel::HipKernel(const std::string& source, const std::string& chip, const s
 
 std::string HipKernel::error(const HipLaunchSize& size, void* arguments, int seed) const {
   if (!error_.empty()) return error_;
-  fake_driver()->chip[0] = device_.c_str();
+  hipEmulatedChip(device_.c_str());
   const Setting order("EMULATOR_SEED", std::to_string(seed));
   void* parameters[] = {arguments};
   const int code = hipModuleLaunchKernel(function_, size.blocks, 1, 1, size.threads, 1, 1, size.lds_bytes,

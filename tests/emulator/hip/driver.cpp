@@ -30,16 +30,18 @@ Code fail(Code code, const std::string& text) {
   return code;
 }
 
-/// EMULATED_CHIP=gfx950 makes the first device one of that chip. Multiprocessors are
-/// few, so that a small problem takes more than one turn of a persistent block.
+void set_chip(std::string name) {
+  static std::string kept;
+  kept = std::move(name);
+  if (kept.starts_with("gfx9")) kept += ":sramecc+:xnack-";
+  regard::test::fake_driver()->chip[0] = kept.c_str();
+}
+
+/// EMULATED_CHIP=gfx950 makes the first device one of that chip. Multiprocessors are few, so that a small
+/// problem takes more than one turn of a persistent block.
 const bool described = [] {
-  static std::string name;
   FakeDriver& fake = *regard::test::fake_driver();
-  if (const char* const chip = std::getenv("EMULATED_CHIP")) {
-    name = chip;
-    if (name.starts_with("gfx9")) name += ":sramecc+:xnack-";
-    fake.chip[0] = name.c_str();
-  }
+  if (const char* const chip = std::getenv("EMULATED_CHIP")) set_chip(chip);
   fake.multiprocessors[0] = 6;
   fake.multiprocessors[1] = 5;
   return true;
@@ -152,7 +154,13 @@ Code hipModuleLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, 
   return success;
 }
 
-/// Not of HIP: what lds_report returned for the last launch, if EMULATOR_LDS is set.
+// Not of HIP:
+
+/// Makes the first device one of that chip.
+void hipEmulatedChip(const char* name) {
+  set_chip(name);
+}
+/// What lds_report returned for the last launch, if EMULATOR_LDS is set.
 const char* hipEmulatedLdsReport() {
   return counted.c_str();
 }

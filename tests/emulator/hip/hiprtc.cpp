@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "emulator/hip/chips.h"
+#include "emulator/hip/metadata.h"
 #include "emulator/hip/translate.h"
 #include "support/temporary_folder.h"
 
@@ -68,14 +69,14 @@ std::string compiled(const std::string& source, const std::string& chip) {
   std::string macro = chip;
   for (char& c : macro)
     if (c == '-') c = '_';
-  const unsigned wave = emulator::hip::chip_named(chip).wave;
+  const emulator::hip::Chip& described = emulator::hip::chip_named(chip);
   // The host's compiler refuses what attributes that it does not know are given.
   run(fmt::format("{} -E -x c++ -std=c++20 -D__HIP__ '-Damdgpu_flat_work_group_size(...)=used' "
                   "'-Damdgpu_waves_per_eu(...)=used' -D__HIP_DEVICE_COMPILE__ -D__AMDGCN__ -D__{}__ "
                   "-D__AMDGCN_WAVEFRONT_SIZE__={} '{}' -o '{}'",
-                  EMULATOR_COMPILER, macro, wave, plain.string(), preprocessed.string()),
+                  EMULATOR_COMPILER, macro, described.wave, plain.string(), preprocessed.string()),
       log);
-  write(translated, emulator::hip::translate(read(preprocessed)));
+  write(translated, emulator::hip::translate(read(preprocessed)) + emulator::hip::metadata(described));
   if (const char* const kept = std::getenv("EMULATOR_KEEP")) write(kept, read(translated));
   run(fmt::format("{} {} -I'{}' '{}' -o '{}'", EMULATOR_COMPILER, options, EMULATOR_HEADERS,
                   translated.string(), object.string()),
@@ -83,7 +84,7 @@ std::string compiled(const std::string& source, const std::string& chip) {
   std::string code = read(object);
   auto& header = *reinterpret_cast<Elf64_Ehdr*>(code.data());
   header.e_machine = EM_AMDGPU;
-  header.e_flags = emulator::hip::chip_named(chip).machine;
+  header.e_flags = described.machine;
   return code;
 }
 
