@@ -110,6 +110,23 @@ TEST(HipFaults, ACopyToLdsIsThereWhenItIsWaitedFor) {
       HasSubstr("copy to LDS from different addresses on"));
 }
 
+TEST(HipFaults, SharedVariablesAreOfTheBlock) {
+  std::vector<unsigned> out(128);
+  const HipKernel kernel(
+      "typedef unsigned u32; __attribute__((device, always_inline)) inline u32 half(u32 shared) { return "
+      "shared / 2; }\n" +
+          test::kernel_source(
+              "u32* out;",
+              "extern __attribute__((shared, aligned(sizeof(u32) * 4))) unsigned char dynamic[];"
+              "__attribute__((shared)) static u32 fixed[2][64];"
+              "fixed[thread / 64][thread % 64] = thread; reinterpret_cast<u32*>(dynamic)[thread] = "
+              "half(thread); BARRIER x.out[thread] = fixed[1 - thread / 64][thread % 64] + "
+              "*LdsPointer<u32>(u32(LdsPointer<const void>(dynamic)) + 4 * (127 - thread));"),
+      "gfx942");
+  ASSERT_EQ(kernel.run({1, 128, 512}, out.data()), "");
+  for (unsigned i = 0; i < 128; ++i) ASSERT_EQ(out[i], (i + 64) % 128 + (127 - i) / 2);
+}
+
 TEST(HipFaults, CodeForAnotherChipIsNotLoaded) {
   const std::string source = test::kernel_source("int nothing;", "");
   EXPECT_THAT(HipKernel(source, "gfx942", "gfx950").run({}, 0),
