@@ -12,6 +12,8 @@
 
 extern "C" __attribute__((visibility("default"))) emulator::hip::Runtime* emulator_runtime;
 
+#define __builtin_assume(...)
+
 #define EMULATED inline __attribute__((always_inline))
 
 namespace emulator::hip {
