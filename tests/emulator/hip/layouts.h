@@ -1,5 +1,6 @@
-// Where the numbers of a matrix instruction are: tables as AMD's documents give them (the "Matrix Core"
-// and "WMMA" chapters of the ISA documents; AMD's matrix instruction calculator prints the same).
+// Where the numbers of a matrix instruction are: tables as AMD's ISA documents give them. AMD's matrix
+// instruction calculator prints the same ones for CDNA2, CDNA3, RDNA3 and RDNA4; it does not know those that
+// CDNA4 added.
 #pragma once
 
 #include <array>
