@@ -35,6 +35,11 @@ constexpr bool is_one_of(Word op, std::initializer_list<Word> ops) {
   return std::ranges::find(ops, op) != ops.end();
 }
 
+/// Of VOP3P: those from 0x40 on, WMMA and MFMA, and those that CDNA4 has between packed ones.
+constexpr bool is_matrix_op(Word op) {
+  return op >= 0x40 || is_one_of(op, {0x2d, 0x2e, 0x35, 0x36, 0x37, 0x38});
+}
+
 /// An instruction of which `at` is the first word, and `next` the second one, if it has one.
 struct Instruction {
   Family family;
@@ -89,7 +94,7 @@ struct Instruction {
     const bool read_or_write = is_vop3p() && is_one_of(bits(at, 22, 16), {0x58, 0x59});
     return read_or_write || (bits(at, 31, 25) == 0b0111111 && bits(at, 16, 9) == 0x52);
   }
-  bool is_matrix() const { return is_vop3p() && bits(at, 22, 16) >= 0x40 && !moves_accumulators(); }
+  bool is_matrix() const { return is_vop3p() && is_matrix_op(bits(at, 22, 16)) && !moves_accumulators(); }
   bool moves_scalars() const {  // v_readlane, v_writelane
     return is_vop3() && (is_gfx9() ? is_one_of(bits(at, 25, 16), {0x289, 0x28a})
                                    : is_one_of(bits(at, 25, 16), {0x360, 0x361}));
