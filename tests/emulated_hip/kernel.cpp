@@ -31,7 +31,8 @@ Setting::~Setting() {
   unsetenv(name_);
 }
 
-HipKernel::HipKernel(const std::string& source, const std::string& chip, const std::string& device)
+HipKernel::HipKernel(const std::string& source, const std::string& chip, const std::string& device,
+                     const char* name)
     : device_(device.empty() ? chip : device) {
   hipEmulatedChip(device_.c_str());
   void* program = nullptr;
@@ -51,7 +52,7 @@ HipKernel::HipKernel(const std::string& source, const std::string& chip, const s
   void* module = nullptr;
   if (const int code = hipModuleLoadData(&module, text.data()); code != 0)
     error_ = hipGetErrorString(code);
-  else if (const int found = hipModuleGetFunction(&function_, module, "kernel"); found != 0)
+  else if (const int found = hipModuleGetFunction(&function_, module, name); found != 0)
     error_ = hipGetErrorString(found);
 }
 

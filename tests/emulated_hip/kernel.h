@@ -24,9 +24,9 @@ struct HipLaunchSize {
 
 class HipKernel {
  public:
-  /// `source` has one kernel, named "kernel", and is compiled for `chip`. `device`: another one that it runs
-  /// on.
-  HipKernel(const std::string& source, const std::string& chip, const std::string& device = "");
+  /// `source` has one kernel of this name, and is compiled for `chip`. `device`: another one that it runs on.
+  HipKernel(const std::string& source, const std::string& chip, const std::string& device = "",
+            const char* name = "kernel");
 
   /// An empty string, or what is wrong: with the source, or with the launch. `seed`: of the order of events.
   std::string error(const HipLaunchSize& size, void* arguments, int seed = 1) const;

@@ -1,0 +1,74 @@
+#include "emulated_hip/problem.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "compile/render.h"
+#include "emulated_hip/kernel.h"
+#include "engine/bind.h"
+#include "oracle/oracle.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan.h"
+#include "plan/target.h"
+#include "support/case.h"
+
+namespace regard::test {
+namespace {
+
+constexpr std::size_t guard = 256, alignment = 256;
+
+/// Starts as NaN, and the memory after it must stay NaN.
+class Workspace {
+ public:
+  explicit Workspace(std::int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)), memory_(bytes_ + guard + alignment, 0xff) {}
+
+  std::uint8_t* data() {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    return memory_.data() + (alignment - address % alignment);
+  }
+  bool kept_its_bounds() {
+    return std::all_of(data() + bytes_, data() + bytes_ + guard, [](std::uint8_t x) { return x == 0xff; });
+  }
+
+ private:
+  std::size_t bytes_;
+  std::vector<std::uint8_t> memory_;
+};
+
+std::string run(const Plan& plan, const Stage& stage, const Change& change, int seed, BoundArguments& bound,
+                std::uint8_t* workspace) {
+  if (stage.grid == 0) return {};
+  const Result<Rendered> rendered = render(stage.key);
+  if (!rendered) return rendered.error().message;
+  const bool is_main = change && (stage.key.algorithm.kernel == portable_forward.name ||
+                                  stage.key.algorithm.kernel == portable_backward.name);
+  const HipKernel kernel(is_main ? change(rendered->source) : rendered->source, plan.target->name, "",
+                         rendered->symbol.c_str());
+  stage.schedule.write(bound.schedule, plan.workspace, workspace);
+  const auto threads = static_cast<unsigned>(stage.key.algorithm.warps * plan.target->wave);
+  return kernel.error({static_cast<unsigned>(stage.grid), threads, static_cast<unsigned>(stage.shared_bytes)},
+                      &bound, seed);
+}
+
+}  // namespace
+
+std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed) {
+  Case c(problem);
+  const Result<const Target*> target = find_target(chip);
+  if (!target) return target.error().message;
+  const Result<Plan> planned = plan(c.problem(), **target, {});
+  if (!planned) return planned.error().message;
+  const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
+  if (!expected) return expected.error().message;
+  Workspace workspace(planned->workspace.total);
+  BoundArguments bound{bind(*planned, c.arguments()), {}};
+  for (const Stage& stage : planned->stages)
+    if (std::string wrong = run(*planned, stage, change, seed, bound, workspace.data()); !wrong.empty())
+      return wrong;
+  if (!workspace.kept_its_bounds()) return "wrote past the workspace";
+  return c.mistakes(*expected);
+}
+
+}  // namespace regard::test

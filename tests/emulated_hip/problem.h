@@ -1,0 +1,17 @@
+// A problem computed by the kernels of an AMD target on an emulated GPU.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace regard::test {
+
+/// Makes another source of a rendered one.
+using Change = std::function<std::string(const std::string& source)>;
+
+/// Plans the problem for `chip`, runs the stages, and checks the results by the oracle. Returns an empty
+/// string or what is wrong. `change`: of the source of the main stage. `seed`: of the order of events.
+std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change = {},
+                        int seed = 1);
+
+}  // namespace regard::test

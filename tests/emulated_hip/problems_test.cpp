@@ -1,0 +1,81 @@
+// The portable kernels on each kind of AMD GPU, against the oracle.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "emulated_hip/kernel.h"
+#include "emulated_hip/problem.h"
+
+namespace regard::test {
+namespace {
+
+const std::vector<std::string> chips = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
+
+const std::vector<std::string> problems = {
+    "fwd bf16 lse d=128 b=1 hq=2 hk=1 s=200 mask=causal",
+    "fwd fp16 lse d=64 b=2 h=2 sq=100 sk=77 mask=window:30,3,sink=5 dropout=0.2 sink",
+    "fwd bf16 lse d=40 dv=111 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal bias=bh",
+    "fwd bf16 lse d=128 b=1 hq=8 hk=1 sq=1 sk=1000 splits=3",
+    "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=150 softcap=20 mask=causal",
+    "fwd fp8_e5m2 lse d=64 b=1 h=2 s=100",
+    "fwd bf16 lse d=96 b=2 h=2 s=150 tq=200 tk=200 varlen bits scale=40",
+    "fwd bf16 lse d=7 b=1 h=2 s=90 bias=alibi",
+    "bwd bf16 d=64 b=1 hq=2 hk=1 s=150 mask=causal",
+    "bwd fp16 d=64 b=2 h=2 sq=100 sk=77 mask=window:30,3,sink=5 dropout=0.2 sink",
+    "bwd bf16 d=40 dv=59 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal bias=bh dbias",
+    "bwd fp16 d=64 b=2 h=2 s=150 tq=200 tk=200 varlen bits deterministic",
+    "bwd bf16 d=7 b=1 h=2 s=90 bias=alibi softcap=5"};
+
+class HipProblems : public testing::TestWithParam<std::string> {};
+
+TEST_P(HipProblems, AreRight) {
+  // Every chip computes the first of forward and of backward, and every second one of the others: kernels are
+  // compiled for each chip.
+  const std::size_t chip = std::ranges::find(chips, GetParam()) - chips.begin();
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const bool first = i == 0 || problems[i - 1].substr(0, 3) != problems[i].substr(0, 3);
+    if (!first && i % 2 != chip % 2) continue;
+    EXPECT_EQ(mistakes_on(GetParam(), problems[i]), "") << problems[i] << " on " << GetParam();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, HipProblems, testing::ValuesIn(chips),
+                         [](const auto& info) { return info.param; });
+
+/// A fault in a rendered kernel: `from` is there once.
+struct Fault {
+  const char *name, *from, *to;
+  friend std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
+};
+
+class HipBrokenKernels : public testing::TestWithParam<Fault> {};
+
+TEST_P(HipBrokenKernels, AreFound) {
+  const Fault& fault = GetParam();
+  constexpr int seeds = 4;
+  const auto broken = [&](const std::string& source) { return with_change(source, fault.from, fault.to); };
+  std::string found;
+  for (int seed = 1; seed <= seeds && found.empty(); ++seed)
+    found = mistakes_on("gfx942", "fwd bf16 lse d=128 b=1 hq=2 hk=1 sq=130 sk=170", broken, seed);
+  EXPECT_NE(found, "");
+  EXPECT_EQ(found.find("error:"), std::string::npos) << found;  // it does not even compile
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, HipBrokenKernels,
+    testing::Values(Fault{"k_is_not_waited_for", "sync_block();\n      load_values(", "load_values("},
+                    Fault{"v_is_not_waited_for", "if constexpr (!blocks_vote) meet_for_values(false);", ""},
+                    Fault{"a_wrong_column", "i / neighbours * 8 + i % neighbours", "i"},
+                    Fault{"another_order_of_v", "SumOrder::p ? 4 : 8", "SumOrder::p ? 8 : 8"},
+                    Fault{"a_tail_is_not_zeroed", "(rows_left > i ? per_vector : 0)", "(per_vector)"},
+                    Fault{"swizzled_on_one_side", "offset ^ swizzle_of<row_bytes>(rows)", "offset"},
+                    Fault{"a_sum_of_half_a_row",
+                          "return x + bits_as<float>(from_other_part(bits_as<u32>(x)));", "return x;"},
+                    Fault{"halves_exchanged", "odd ? high_halves : low_halves",
+                          "odd ? low_halves : high_halves"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace regard::test
