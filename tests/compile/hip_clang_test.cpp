@@ -250,8 +250,12 @@ std::vector<std::string> disassembled(const std::string& objdump, const std::vec
   return found;
 }
 
-// Instructions with constants, lanes in another order, pairs of them, atomics, fp16 and fp64.
+// Instructions with constants, lanes in another order, pairs of them, atomics, fp16 and fp64, and the matrix
+// instructions of bf16, whose numbers lie apart.
 const std::string mixture = R"(
+using Short4 = short __attribute__((ext_vector_type(4)));
+using Bf16x8 = __bf16 __attribute__((ext_vector_type(8)));
+using Float16 = float __attribute__((ext_vector_type(16)));
 extern "C" __attribute__((global)) void mixture(float* p, double* d, long* l, _Float16* h, int** pp, int n) {
   const int lane = __builtin_amdgcn_workitem_id_x();
   float a = p[lane], b = p[lane + 64];
@@ -265,6 +269,15 @@ extern "C" __attribute__((global)) void mixture(float* p, double* d, long* l, _F
     l[lane] = l[lane] * 0x123456789abcdefL + i;
     d[lane] = d[lane] * 1.23456789 + n / (d[lane] + 0.3);
   }
+#if defined(__gfx950__)
+  const Bf16x8* wide = (const Bf16x8*)pp[2];
+  Float16* sums = (Float16*)pp[3];
+  sums[lane] = __builtin_amdgcn_mfma_f32_32x32x16_bf16(wide[lane], wide[lane + 64], sums[lane], 0, 0, 0);
+#elif defined(__gfx90a__) || defined(__gfx942__)
+  const Short4* narrow = (const Short4*)pp[2];
+  Float16* sums = (Float16*)pp[3];
+  sums[lane] = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(narrow[lane], narrow[lane + 64], sums[lane], 0, 0, 0);
+#endif
   h[lane] = __builtin_fmaf16(h[lane], (_Float16)1.37f, h[lane + 1]) + (_Float16)0.77f;
   h[lane + 64] = __builtin_fmaf16(h[lane], h[lane + 2], (_Float16)3.3f);
   p[lane] = a / b * 3.14159f + __builtin_sqrtf(a);
