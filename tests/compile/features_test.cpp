@@ -51,6 +51,7 @@ std::vector<TargetKind> kinds_of(const std::string& path) {
   const auto in = [&path](const char* folder) { return path.find(folder) != std::string::npos; };
   if (in("/cpu/")) return {TargetKind::cpu};
   if (in("/cuda/") || in("/sm90/")) return {TargetKind::cuda};
+  if (in("/hip/")) return {TargetKind::hip};
   if (in("/portable/")) return {TargetKind::cuda, TargetKind::hip};
   return {std::begin(all_kinds), std::end(all_kinds)};
 }
