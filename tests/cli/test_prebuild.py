@@ -100,7 +100,7 @@ def test_list_and_explain_show_what_a_kernel_takes(regard, regard_json, tmp_path
 def test_a_flaw_is_named_and_strict_fails(regard, tmp_path, statement, code, words):
     source = pathlib.Path("kernels/portable/forward.cu")
     text = (ROOT / source).read_text()
-    entry = text[text.index("__global__") :]
+    entry = text[text.index("REGARD_KERNEL") :]
     opening = entry[: entry.index("{") + 1]  # of the kernel
     data = spoilt(tmp_path, (source, opening, f"{opening}\n  {statement}\n"))
     settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
