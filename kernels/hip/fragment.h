@@ -5,8 +5,8 @@
 
 namespace regard {
 
-/// The sums of an edge x edge matrix product in the registers of a wave. A lane has one row, and of each eight
-/// of its columns four: column column() + column_offset(i) is x[0][i]. Two lanes share a row.
+/// The sums of an edge x edge matrix product in the registers of a wave. A lane has one row, and of each
+/// eight of its columns four: column column() + column_offset(i) is x[0][i]. Two lanes share a row.
 struct Fragment {
   static constexpr i32 rows = edge, columns = edge;
   static constexpr i32 halves = 1, width = edge / 2;  // rows and columns of a thread

@@ -8,8 +8,8 @@ namespace regard {
 
 constexpr i32 depth = 16;  // of one product
 
-/// The numbers of a lane in pairs: those of row or column lane % edge, and of the 16 along the sum half of them,
-/// but all on chips that take them twice.
+/// The numbers of a lane in pairs: those of row or column lane % edge, and of the 16 along the sum half of
+/// them, but all on chips that take them twice.
 constexpr i32 operand_words = target::wmma_twice ? 8 : 4;
 using Left = u32[operand_words];
 

@@ -74,8 +74,7 @@ REGARD_DEVICE u8 fp8_of(float x) {
   // Below the smallest normal number a sum with a power of two leaves the last digits that there are.
   constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - bias) << 23),
                   rounder = bits_as<float>(static_cast<u32>(127 + 1 - bias + 23 - mantissa) << 23);
-  if (size < smallest)
-    return static_cast<u8>(sign | (bits_as<u32>(size + rounder) - bits_as<u32>(rounder)));
+  if (size < smallest) return static_cast<u8>(sign | (bits_as<u32>(size + rounder) - bits_as<u32>(rounder)));
   constexpr i32 dropped = 23 - mantissa;
   const u32 bits = bits_as<u32>(size), half = (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
   const u32 rounded = (bits + half - (static_cast<u32>(127 - bias) << 23)) >> dropped;

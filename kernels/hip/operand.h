@@ -9,10 +9,13 @@
 
 namespace regard {
 
-/// How many neighbouring rows or columns a lane reads at once, to sort them into as many operands: two numbers
-/// of different rows in memory make a word of an operand.
+/// How many neighbouring rows or columns a lane reads at once, to sort them into as many operands: two
+/// numbers of different rows in memory make a word of an operand.
 template <class Operand, i32 tiles>
-constexpr i32 columns_at_once = !Operand::transposed ? 1 : tiles % 4 == 0 ? 4 : tiles % 2 == 0 ? 2 : 1;
+constexpr i32 columns_at_once = !Operand::transposed ? 1
+                                : tiles % 4 == 0     ? 4
+                                : tiles % 2 == 0     ? 2
+                                                     : 1;
 
 /// The rows or columns of an operand that a wave multiplies, of which each `together` fragments are loaded
 /// together.
@@ -136,8 +139,8 @@ class SharedRight {
   SharedNumbers<Operand, tiles_at_once> numbers_;
 };
 
-/// A step of P, as a thread has packed it, as a left operand. Chips that take an operand twice take the numbers of
-/// both parts of the wave in the order of memory.
+/// A step of P, as a thread has packed it, as a left operand. Chips that take an operand twice take the
+/// numbers of both parts of the wave in the order of memory.
 REGARD_DEVICE void load_packed(Left& to, const u32 (&packed)[4]) {
   if constexpr (target::wmma_twice) {
     const bool second = lane() >= edge;

@@ -9,11 +9,12 @@ namespace regard {
 #define REGARD_SHARED __attribute__((shared))
 /// The kernel, whose parameter is `arguments`; then its threads and, if more than one of its blocks has to be
 /// resident on a compute unit, how many.
-#define REGARD_KERNEL(Arguments, ...)                                                                       \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(regard::block_threads(__VA_ARGS__),         \
-                                                                regard::block_threads(__VA_ARGS__)),        \
-                            amdgpu_waves_per_eu(regard::waves_per_simd(__VA_ARGS__),                        \
-                                                regard::waves_per_simd(__VA_ARGS__)))) void REGARD_SYMBOL(const Arguments arguments)
+#define REGARD_KERNEL(Arguments, ...)                                                                      \
+  extern "C" __attribute__((                                                                               \
+      global,                                                                                              \
+      amdgpu_flat_work_group_size(regard::block_threads(__VA_ARGS__), regard::block_threads(__VA_ARGS__)), \
+      amdgpu_waves_per_eu(regard::waves_per_simd(__VA_ARGS__), regard::waves_per_simd(__VA_ARGS__)))) void \
+  REGARD_SYMBOL(const Arguments arguments)
 /// The block's dynamic shared memory.
 #define REGARD_DYNAMIC_MEMORY(name, alignment) \
   extern __attribute__((shared, aligned(alignment))) unsigned char name[]

@@ -149,7 +149,8 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of them or a part.
 REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
                          const WaveRowState& rows, Output& o, i32 first_column, float natural) {
-  constexpr i32 runs = OutputColumns::runs(column_tiles), at_once = StagedRow::columns / StagedRow::unit / across;
+  constexpr i32 runs = OutputColumns::runs(column_tiles),
+                at_once = StagedRow::columns / StagedRow::unit / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();
   const i32 count = smaller(to.rows - wave_row, wave_rows),
             end = smaller<i32>(config::dv, first_column + block_dv);

@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Rows of whole lines are swizzled: a vector's position is its own exclusive-or what the machine makes of its
-/// row's number.
+/// Rows of whole lines are swizzled: a vector's position is its own exclusive-or what the machine makes of
+/// its row's number.
 template <i32 row_bytes>
 constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
 
@@ -20,7 +20,8 @@ REGARD_DEVICE u32 shared_offset(i32 row, i32 byte) {
 /// no bits.
 template <i32 row_bytes>
 REGARD_DEVICE u32 down(u32 offset, i32 rows) {
-  return (swizzled<row_bytes> ? offset ^ swizzle_of<row_bytes>(rows) : offset) + static_cast<u32>(rows * row_bytes);
+  return (swizzled<row_bytes> ? offset ^ swizzle_of<row_bytes>(rows) : offset) +
+         static_cast<u32>(rows * row_bytes);
 }
 /// From a vector's offset to the one `bytes` further in its row, provided that `bytes` shares no bits with
 /// its position in the line, except for the swizzle.
