@@ -122,7 +122,8 @@ TEST(BadOption, IsASentenceWithTheWord) {
   for (const Row& row :
        {Row{"cpu-avx3", nullptr, 0, "cpu-avx2"},  //        Row{"cpu-generic", "forwad", 0, "forward"},  //
         Row{"cpu-generic", "backward", 0, "backward", REGARD_REFUSED},
-        Row{"cpu-generic", nullptr, -1, "threads=-1"}, Row{"gfx942", nullptr, 0, "gfx942", REGARD_REFUSED}}) {
+        Row{"cpu-generic", nullptr, -1, "threads=-1"},
+        Row{"gfx942", "sm90_forward", 0, "gfx942", REGARD_REFUSED}}) {
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = row.target;
     options.family = row.family;

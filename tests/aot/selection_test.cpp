@@ -282,7 +282,8 @@ TEST(Selection, ARequestWithoutEffectIsAnErrorWithItsLine) {
   const Case cases[] = {
       {"[[variants]]\ndtype = \"fp16\"\nd = 64\n[[variants]]\nd = 64\n",
        "te.toml:6: none of the targets can do this: no plan for 'fwd bf16", "\"sm_75\""},
-      {"[[variants]]\nd = 512\n", "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
+      {"[[variants]]\ndtype = \"fp32\"\nd = 512\n",
+       "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
       {"[[variants]]\nd = 64\npaged = 16\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nproblems = [\"fwd fp16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",

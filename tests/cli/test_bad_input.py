@@ -120,13 +120,6 @@ def test_valid_problem_without_a_kernel_is_refused(refused):
     assert "paged" in refused("run fwd bf16 b=1 h=2 sq=1 sk=64 d=64 paged=16", code=3)
 
 
-def test_prebuild_of_nothing_is_refused(refused):
-    cannot = "regard: none of the targets can do this: no kernels for 'fwd bf16"
-    assert refused("prebuild --target=gfx942 --profile=flash", code=3).startswith(cannot)
-    nothing = "target gfx942 has no kernels of profile flash"
-    assert nothing in refused("prebuild --target=cpu-generic,gfx942 --profile=flash", code=3)
-
-
 def test_nobody_waits_for_the_writer_of_a_fifo(regard, refused, tmp_path):
     os.mkfifo(tmp_path / "q.npy")
     assert "cannot read q.npy: it is not a file" in refused("run fwd fp32 s=8 d=64 --q=q.npy")

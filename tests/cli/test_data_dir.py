@@ -27,6 +27,17 @@ def change(file, old, new, count=0):
     file.write_text(changed)
 
 
+def test_prebuild_of_nothing_is_refused(data, refused):
+    file = data / "targets" / "gfx942.toml"
+    text = file.read_text()
+    file.write_text(text[: text.index("[[tiles]]")])  # with it go all kernels
+    here = {"code": 3, "REGARD_DATA_DIR": str(data)}
+    cannot = "regard: none of the targets can do this: no kernels for 'fwd bf16"
+    assert refused("prebuild --target=gfx942 --profile=flash", **here).startswith(cannot)
+    nothing = "target gfx942 has no kernels of profile flash"
+    assert nothing in refused("prebuild --target=cpu-generic,gfx942 --profile=flash", **here)
+
+
 @pytest.mark.parametrize(
     "file, old, new, sentence",
     [

@@ -298,8 +298,8 @@ CASES = {
     ),
     "unknown target": (lambda: regard.attention(GOOD, GOOD, GOOD, target="cpu-avx3"), ValueError, ["cpu-avx3"]),
     "unknown family": (lambda: regard.attention(GOOD, GOOD, GOOD, family="genric"), ValueError, ["genric"]),
-    "target without kernels": (
-        lambda: regard.attention(GOOD, GOOD, GOOD, target="gfx942"),
+    "target without a kernel for it": (
+        lambda: regard.plan("fwd fp32 s=8 d=512", target="gfx942"),
         NotImplementedError,
         ["gfx942"],
     ),

@@ -53,9 +53,9 @@ def test_arrays_of_rocm_are_computed_by_hip():
     run("""
 assert gpu_of("q", q) == "hip" and gpu_of("q", Rocm(1, (1,), 2)) == "cuda" and gpu_of("q", Rocm(1, (1,), 1)) is None
 try:
-    regard.attention(q, q, q, out=q)
+    regard.attention(q, q, q, out=q, family="sm90_forward")
 except regard.RefusedError as refused:
-    assert "Fake Instinct, which is gfx942" in str(refused), refused
+    assert "on gfx942: only 'sm90_forward' was asked for" in str(refused), refused
 else:
     raise AssertionError
 try:
