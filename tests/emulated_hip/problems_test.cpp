@@ -22,11 +22,19 @@ const std::vector<std::string> problems = {
     "fwd fp8_e5m2 lse d=64 b=1 h=2 s=100",
     "fwd bf16 lse d=96 b=2 h=2 s=150 tq=200 tk=200 varlen bits scale=40",
     "fwd bf16 lse d=7 b=1 h=2 s=90 bias=alibi",
+    "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=150 mask=causal",
+    "fwd fp32 lse d=111 dv=59 b=1 h=2 s=100 mask=window:20,5",
+    "fwd fp16 lse d=512 b=1 h=1 s=100",
+    "fwd fp32 lse d=200 b=1 h=1 sq=40 sk=90 dropout=0.3",
     "bwd bf16 d=64 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=64 b=2 h=2 sq=100 sk=77 mask=window:30,3,sink=5 dropout=0.2 sink",
     "bwd bf16 d=40 dv=59 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal bias=bh dbias",
     "bwd fp16 d=64 b=2 h=2 s=150 tq=200 tk=200 varlen bits deterministic",
-    "bwd bf16 d=7 b=1 h=2 s=90 bias=alibi softcap=5"};
+    "bwd bf16 d=7 b=1 h=2 s=90 bias=alibi softcap=5",
+    "bwd fp32 d=59 b=1 h=2 s=100 mask=causal",
+    "bwd bf16 d=128 b=1 hq=2 hk=1 s=150 mask=causal",
+    "bwd fp16 d=512 b=1 h=1 s=100",
+    "bwd fp32 d=200 dv=111 b=1 h=2 s=70 bias=bh dbias"};
 
 class HipProblems : public testing::TestWithParam<std::string> {};
 
