@@ -18,7 +18,7 @@ REGARD_DEVICE u32 shared_offset_of(LdmatrixRow lane, i32 column) {
 template <class Operand, i32 tiles>
 class SharedLeft {
  public:
-  static constexpr i32 interleave = 1;
+  static constexpr i32 interleave = 1, most_steps = all_steps;
 
   REGARD_DEVICE SharedLeft(u32 operand, i32 row) : first_(operand) {
     if constexpr (Operand::transposed)

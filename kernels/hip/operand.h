@@ -86,6 +86,8 @@ template <class Operand, i32 tiles>
 class SharedLeft {
  public:
   static constexpr i32 interleave = columns_at_once<Operand, tiles>;
+  /// clang reads the operands of all unrolled steps ahead, for which RDNA does not have the registers.
+  static constexpr i32 most_steps = edge == 16 ? 1 : all_steps;
 
   REGARD_DEVICE SharedLeft(u32 operand, i32 row) : numbers_(operand, row, lane() % edge) {}
 

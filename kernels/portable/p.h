@@ -25,6 +25,8 @@ using P = LeftP<operand != DType::fp32, (across > 1)>;
 /// In the registers of the wave that made them: the sums have the layout that the next product takes.
 template <>
 struct LeftP<true, false> {
+  static constexpr i32 most_steps = all_steps;  // registers cannot be indexed
+
   u32 packed[row_tiles][block_k / depth][4];
 
   REGARD_DEVICE explicit LeftP(u32) {}

@@ -13,8 +13,6 @@ namespace regard {
 template <bool by_matrix, i32 together>
 struct Product;
 
-constexpr i32 all_steps = 1 << 30;
-
 template <i32 together>
 struct Product<true, together> {
   template <class Operand, i32 tiles>
@@ -27,7 +25,7 @@ struct Product<true, together> {
   REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], const OperandA& a, const OperandB& b) {
     using Right = typename OperandB::Right;
     static_assert(length % depth == 0 && tiles_n % Right::tiles == 0);
-    constexpr i32 steps = length / depth, unrolled = smaller(steps, together);
+    constexpr i32 steps = length / depth, unrolled = smaller(steps, smaller(together, OperandA::most_steps));
 #pragma unroll unrolled
     for (i32 i = 0; i < steps; ++i) {
       Left x[tiles_m];

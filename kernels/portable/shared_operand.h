@@ -9,6 +9,9 @@ namespace regard {
 constexpr DType operand = bytes_of<config::dtype> == 1 ? DType::fp16 : config::dtype;
 constexpr i32 operand_bytes = bytes_of<operand>;
 
+/// Of a product: how many steps along the sum are unrolled, if all may be.
+constexpr i32 all_steps = 1 << 30;
+
 /// The order in which the numbers of a sum meet, the same for both operands: that of memory, or that in which
 /// a thread has P after the product before.
 enum class SumOrder { memory, p };
