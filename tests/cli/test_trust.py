@@ -136,7 +136,14 @@ def test_keys_that_are_none_do_not_switch_the_policy_off(value, refused, store):
 
 
 # Settings whose path may be created, or is looked up only when it is needed.
-NOT_LOOKED_AT = {"REGARD_CACHE_DIR", "REGARD_CXX", "REGARD_NVRTC", "REGARD_SIGNING_KEY", "REGARD_SYMBOL_DIR"}
+NOT_LOOKED_AT = {
+    "REGARD_CACHE_DIR",
+    "REGARD_CXX",
+    "REGARD_HIP_CLANG",
+    "REGARD_NVRTC",
+    "REGARD_SIGNING_KEY",
+    "REGARD_SYMBOL_DIR",
+}
 # Settings whose unusable values give a warning; they are no policies.
 WARNED_OF = {"REGARD_BUNDLE_PATH": "is not used", "REGARD_RECORD": "problems are not recorded"}
 
