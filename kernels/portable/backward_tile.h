@@ -20,7 +20,7 @@ constexpr i32 stages = whole ? layout.stages : 1;
 constexpr i32 score_tiles = row_tiles * key_tiles;
 constexpr bool many_scores = score_tiles > (target::tight_registers ? 7 : 8);
 constexpr bool is_rich =
-    config::softcap || (config::dropout && config::bias != Bias::none) ||
+    config::softcap || (config::dropout && (config::bias != Bias::none || config::bits)) ||
     ((config::dropout || config::bits || (target::tight_registers && config::dbias)) && many_scores);
 constexpr i32 steps_together = is_rich ? 1 : config::bias == Bias::alibi && score_tiles > 8 ? 2 : all_steps;
 
