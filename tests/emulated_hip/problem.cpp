@@ -54,11 +54,12 @@ std::string run(const Plan& plan, const Stage& stage, const Change& change, int 
 
 }  // namespace
 
-std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed) {
+std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed,
+                        const std::string& family) {
   Case c(problem);
   const Result<const Target*> target = find_target(chip);
   if (!target) return target.error().message;
-  const Result<Plan> planned = plan(c.problem(), **target, {});
+  const Result<Plan> planned = plan(c.problem(), **target, {.family = family});
   if (!planned) return planned.error().message;
   const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
   if (!expected) return expected.error().message;

@@ -11,7 +11,8 @@ using Change = std::function<std::string(const std::string& source)>;
 
 /// Plans the problem for `chip`, runs the stages, and checks the results by the oracle. Returns an empty
 /// string or what is wrong. `change`: of the source of the main stage. `seed`: of the order of events.
+/// `family`: as in PlanOptions.
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change = {},
-                        int seed = 1);
+                        int seed = 1, const std::string& family = "");
 
 }  // namespace regard::test
