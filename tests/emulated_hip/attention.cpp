@@ -24,7 +24,7 @@ std::string small_attention() {
       const int column = 8 * (word / 4 % 4 ^ to_row % 4) + 2 * (word % 4);
       __builtin_amdgcn_global_load_lds(x.k + 32 * from_row + column, LdsPointer<void>(keys + 256 * part), 4, 0, 0);
     }
-    // Values: through registers; those behind the last row are 0.
+    // Values: through registers; those after the last row are 0.
     for (int i = thread; i < 1024; i += 64 * waves) {
       _Float16 value = 0;
       if (first + i / 32 < x.rows) value = x.v[32 * first + i];

@@ -83,7 +83,7 @@ TEST(HipFaults, AMissingBarrierGivesWrongNumbers) {
   EXPECT_THAT(out, testing::Contains(~0u));
 }
 
-/// A copy lands in lane order behind one address, when it is waited for.
+/// A copy lands in lane order from one address on, when it is waited for.
 TEST(HipFaults, ACopyToLdsIsThereWhenItIsWaitedFor) {
   std::vector<unsigned> memory(1024);
   for (unsigned i = 0; i < memory.size(); ++i) memory[i] = i;

@@ -15,7 +15,7 @@ namespace {
 
 using test::HipKernel;
 
-/// Each lane's `value`, a number of 32 bits, from this code.
+/// Each lane's `value`, a 32-bit number, from this code.
 std::vector<unsigned> values(const std::string& chip, const std::string& code) {
   const unsigned lanes = chip.size() == 6 ? 64 : 32;
   std::vector<unsigned> out(lanes);

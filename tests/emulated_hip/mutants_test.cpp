@@ -17,7 +17,7 @@ namespace {
 constexpr int rows = 83, room = 128, columns = 32, seeds = 4;
 
 struct Problem {
-  std::vector<_Float16> q, k, v;  ///< behind the last row: NaN
+  std::vector<_Float16> q, k, v;  ///< after the last row: NaN
 };
 
 const Problem& problem() {

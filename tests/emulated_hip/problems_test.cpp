@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"a_wrong_column", "i / neighbours * 8 + i % neighbours", "i"},
                     Fault{"another_order_of_v", "SumOrder::p ? 4 : 8", "SumOrder::p ? 8 : 8"},
                     Fault{"a_tail_is_not_zeroed", "(rows_left > i ? per_vector : 0)", "(per_vector)"},
-                    Fault{"swizzled_on_one_side", "offset ^ swizzle_of<row_bytes>(rows)", "offset"},
+                    Fault{"swizzled_on_one_side", "offset ^ swizzle_of(rows)", "offset"},
                     Fault{"a_sum_of_half_a_row",
                           "return x + bits_as<float>(from_other_part(bits_as<u32>(x)));", "return x;"},
                     Fault{"halves_exchanged", "odd ? high_halves : low_halves",

@@ -1,5 +1,5 @@
 // Bank conflicts of LDS: an instruction of a wave is done in phases, and among the lanes of one phase each
-// bank gives one word of 32 bits a clock. Which lanes form a phase: measured by others on gfx950 (HipKittens,
+// bank gives one 32-bit word a clock. Which lanes form a phase: measured by others on gfx950 (HipKittens,
 // analysis/paper_experiments/phases); neighbours on other chips.
 #pragma once
 

@@ -39,7 +39,7 @@ struct LdsPlace {
   }
 };
 
-/// A pointer to LDS. As on the GPU it has 32 bits.
+/// A pointer to LDS. It is 32-bit, as on the GPU.
 template <class T>
 class LdsPointer {
  public:
@@ -155,7 +155,7 @@ EMULATED unsigned __builtin_amdgcn_mbcnt_hi(unsigned mask, unsigned more) {
 EMULATED void __builtin_amdgcn_s_barrier() {
   emulator_runtime->barrier();
 }
-/// What comes behind the scope names the memory that is ordered; it is not distinguished.
+/// The arguments after the scope name the memory that is ordered; it is not distinguished.
 template <class... Memory>
 EMULATED void __builtin_amdgcn_fence(int order, const char* scope, Memory...) {
   emulator_runtime->fence(order, scope);

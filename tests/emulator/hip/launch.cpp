@@ -38,7 +38,7 @@ WaveState& HipLaunch::wave_state() {
 void HipLaunch::note(const void* place, LdsUse use, std::uint32_t address, std::uint32_t bytes) {
   LaneState& lane = lane_state();
   if (lane.unacquired)
-    throw std::runtime_error("LDS is accessed behind a barrier without a fence that acquires between them");
+    throw std::runtime_error("LDS is accessed after a barrier without a fence that acquires between them");
   lane.unreleased = true;
   if (!counts_lds_ && use != LdsUse::copy) return;
   PlaceAccesses& accesses = wave_state().accesses[place];
@@ -101,7 +101,7 @@ const std::uint8_t* HipLaunch::read_for_lane(const void* at, unsigned lane, std:
                                              std::uint32_t bytes) {
   WaveState& state = wave_state();
   if (state.lanes[lane].unacquired)
-    throw std::runtime_error("LDS is accessed behind a barrier without a fence that acquires between them");
+    throw std::runtime_error("LDS is accessed after a barrier without a fence that acquires between them");
   state.lanes[lane].unreleased = true;
   if (counts_lds_) {
     PlaceAccesses& accesses = state.accesses[at];
@@ -162,7 +162,7 @@ void HipLaunch::fence(int order, std::string_view scope) {
 void HipLaunch::barrier() {
   LaneState& lane = lane_state();
   if (lane.unreleased)
-    throw std::runtime_error("a barrier behind accesses of LDS without a fence that releases between them");
+    throw std::runtime_error("a barrier after accesses of LDS without a fence that releases between them");
   lane.unacquired = true;
   meet_block("s_barrier", false);
 }

@@ -16,7 +16,7 @@ std::string source_of(const void* place) {
   if (dladdr(place, &object) == 0) return "?";
   const auto offset =
       reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(object.dli_fbase);
-  // The address is that behind the call.
+  // The address is that of the instruction after the call.
   FILE* const lines =
       popen(fmt::format("addr2line -i -s -e '{}' {:#x} 2>&1", object.dli_fname, offset - 1).c_str(), "r");
   if (lines == nullptr) return "?";

@@ -49,7 +49,7 @@ class Runtime {
   /// LDS of the block: that of a variable, and the amount requested by the launch.
   virtual void* static_memory(int number) = 0;
   virtual void* dynamic_memory() = 0;
-  /// Copies `bytes` of each lane to LDS, behind each other from `base` on, which all lanes agree on.
+  /// Copies `bytes` of each lane to LDS, one lane after the other from `base` on, which all lanes agree on.
   virtual void copy_to_lds(Builtin&, const void* from, std::uint32_t base, std::uint32_t bytes) = 0;
   /// `immediate`: of s_waitcnt.
   virtual void wait_count(unsigned immediate) = 0;

@@ -40,7 +40,7 @@ extern "C" __attribute__((visibility("default"))) FakeDriver* fake_driver();
 /// Makes a device of each make current on this thread: CUDA's by its primary context; -1: none, and the first
 /// of HIP's.
 extern "C" __attribute__((visibility("default"))) void fake_use(int device);
-/// HIP's failure that this thread would be told of next.
+/// The failure that HIP would report to this thread next.
 extern "C" __attribute__((visibility("default"))) int fake_last_error();
 
 /// The streams waited for since the last call of this function, each with the number of launches before it:
