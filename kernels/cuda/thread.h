@@ -32,9 +32,13 @@ REGARD_DEVICE bool any_in_wave(bool x) {
 REGARD_DEVICE bool any_in_block(bool x) {
   return __syncthreads_or(x) != 0;
 }
-/// Waits until all threads of the block have arrived; what each of them wrote before is then visible to the
-/// others.
+/// Waits until all threads of the block have arrived; what each of them wrote to shared memory before is then
+/// visible to the others.
 REGARD_DEVICE void sync_block() {
+  __syncthreads();
+}
+/// Likewise for what they wrote to global memory.
+REGARD_DEVICE void sync_block_and_global() {
   __syncthreads();
 }
 /// Waits until all lanes have arrived; what each of them wrote before is then visible to the others.

@@ -26,9 +26,15 @@ REGARD_DEVICE bool any_in_wave(bool x) {
     return __builtin_amdgcn_ballot_w32(x) != 0;
 }
 
-/// Waits until all threads of the block have arrived; what each of them wrote before is then visible to the
-/// others.
+/// Waits until all threads of the block have arrived; what each of them wrote to shared memory before is then
+/// visible to the others. Loads from global memory may stay on their way, and RDNA keeps its cache.
 REGARD_DEVICE void sync_block() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+/// Likewise for what they wrote to global memory.
+REGARD_DEVICE void sync_block_and_global() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");

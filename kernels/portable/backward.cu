@@ -123,12 +123,12 @@ class PortableBackwardBlock {
       const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
       if (thread() == 0)
         wait_for_count(turn, blocks.before(common_.work.first_key / block_k, a_.keys_descend != 0));
-      sync_block();
+      sync_block_and_global();
     }
     add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums,
                                common_.work.column_part * block_d);
     if (turn) {
-      sync_block();
+      sync_block_and_global();
       if (thread() == 0) count_one(turn);
     }
   }

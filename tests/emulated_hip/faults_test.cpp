@@ -72,6 +72,17 @@ TEST(HipFaults, ABarrierOrdersNothingWithoutFences) {
   EXPECT_THAT(error_of(write + "RELEASE " + barrier + read), HasSubstr("without a fence that acquires"));
 }
 
+/// Another block that acquires the release may read what any lane of this one wrote.
+TEST(HipFaults, ABarrierBeforeAReleaseToOtherBlocksOrdersGlobalMemory) {
+  const std::string count =
+                        "__hip_atomic_fetch_add(x.memory, 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);",
+                    all =
+                        "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");"
+                        "__builtin_amdgcn_s_barrier(); ACQUIRE ";
+  EXPECT_EQ(error_of(all + count), "");
+  EXPECT_THAT(error_of("BARRIER " + count), HasSubstr("a barrier that orders LDS alone"));
+}
+
 /// A race is found by the order of the waves: what one has not written yet is NaN for the other.
 TEST(HipFaults, AMissingBarrierGivesWrongNumbers) {
   std::vector<unsigned> out(128);

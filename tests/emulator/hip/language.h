@@ -155,10 +155,9 @@ EMULATED unsigned __builtin_amdgcn_mbcnt_hi(unsigned mask, unsigned more) {
 EMULATED void __builtin_amdgcn_s_barrier() {
   emulator_runtime->barrier();
 }
-/// The arguments after the scope name the memory that is ordered; it is not distinguished.
-template <class... Memory>
-EMULATED void __builtin_amdgcn_fence(int order, const char* scope, Memory...) {
-  emulator_runtime->fence(order, scope);
+/// An argument after the scope names the memory that is ordered, if not all is: LDS is "local".
+EMULATED void __builtin_amdgcn_fence(int order, const char* scope, const char* memory = "all") {
+  emulator_runtime->fence(order, scope, memory);
 }
 EMULATED void __builtin_amdgcn_s_waitcnt(unsigned immediate) {
   emulator_runtime->wait_count(immediate);
@@ -322,14 +321,15 @@ EMULATED float __builtin_amdgcn_rcpf(float x) {
 #define __HIP_MEMORY_SCOPE_AGENT 4
 #define __HIP_MEMORY_SCOPE_SYSTEM 5
 
-#define EMULATED_ATOMIC(name, value_of_both)                                 \
-  template <class Pointer, class Value>                                      \
-  EMULATED auto __hip_atomic_##name(Pointer pointer, Value more, int, int) { \
-    auto&& place = emulator::hip::atomic_place(pointer);                     \
-    return emulator::hip::exchange_value(place, [&](auto old) {              \
-      const decltype(old) value = static_cast<decltype(old)>(more);          \
-      return value_of_both;                                                  \
-    });                                                                      \
+#define EMULATED_ATOMIC(name, value_of_both)                                             \
+  template <class Pointer, class Value>                                                  \
+  EMULATED auto __hip_atomic_##name(Pointer pointer, Value more, int order, int scope) { \
+    emulator_runtime->atomic(order, scope);                                              \
+    auto&& place = emulator::hip::atomic_place(pointer);                                 \
+    return emulator::hip::exchange_value(place, [&](auto old) {                          \
+      const decltype(old) value = static_cast<decltype(old)>(more);                      \
+      return value_of_both;                                                              \
+    });                                                                                  \
   }
 
 namespace emulator::hip {

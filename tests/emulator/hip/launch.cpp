@@ -146,15 +146,15 @@ void HipLaunch::wait_count(unsigned immediate) {
   if ((chip_.family & cdna) != 0) wait_for_copies((immediate & 15) | (immediate >> 14 & 3) << 4);
 }
 
-/// Fences of a block's scope and wider ones. What memory they are for is not distinguished. A release is
-/// where clang waits for a lane's copies to LDS: without one it does not, not even before it reads what they
-/// bring.
-void HipLaunch::fence(int order, std::string_view scope) {
+/// Fences of a block's scope and wider ones. A release is where clang waits for a lane's copies to LDS:
+/// without one it does not, not even before it reads what they bring.
+void HipLaunch::fence(int order, std::string_view scope, std::string_view memory) {
   if (scope.starts_with("wavefront") || scope.starts_with("singlethread")) return;
   LaneState& lane = lane_state();
   if (order != __ATOMIC_ACQUIRE && order != __ATOMIC_RELAXED) {
     wait_for_copies(0);
     lane.unreleased = false;
+    lane.released_global = memory != "local";
   }
   if (order != __ATOMIC_RELEASE && order != __ATOMIC_RELAXED) lane.unacquired = false;
 }
@@ -165,6 +165,13 @@ void HipLaunch::barrier() {
     throw std::runtime_error("a barrier after accesses of LDS without a fence that releases between them");
   lane.unacquired = true;
   meet_block("s_barrier", false);
+}
+
+/// A lane that releases to other blocks does so for its own one: the barrier before has to order its writes.
+void HipLaunch::atomic(int order, int scope) {
+  constexpr int agent = 4;
+  if (order == __ATOMIC_RELEASE && scope >= agent && !lane_state().released_global)
+    throw std::runtime_error("a lane releases to other blocks after a barrier that orders LDS alone");
 }
 
 void HipLaunch::ending(Thread& thread) {

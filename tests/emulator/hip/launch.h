@@ -34,7 +34,8 @@ class HipLaunch final : public Runtime, public Launch {
   void* dynamic_memory() override;
   void copy_to_lds(Builtin&, const void* from, std::uint32_t base, std::uint32_t bytes) override;
   void wait_count(unsigned immediate) override;
-  void fence(int order, std::string_view scope) override;
+  void fence(int order, std::string_view scope, std::string_view memory) override;
+  void atomic(int order, int scope) override;
   void barrier() override;
   void pause() override { Launch::pause(); }
 

@@ -12,8 +12,9 @@
 namespace emulator::hip {
 
 struct LaneState {
-  bool unreleased = false;  ///< it has accessed LDS since its last release
-  bool unacquired = false;  ///< it has met the block since its last acquisition
+  bool unreleased = false;      ///< it has accessed LDS since its last release
+  bool unacquired = false;      ///< it has met the block since its last acquisition
+  bool released_global = true;  ///< its last release ordered global memory too
 };
 
 enum class LdsUse { read, write, copy };
