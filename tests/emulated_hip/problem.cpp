@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/render.h"
@@ -37,6 +40,12 @@ class Workspace {
   std::vector<std::uint8_t> memory_;
 };
 
+/// Problems that only differ in their numbers have the same kernels.
+const HipKernel& compiled_once(const std::string& source, const std::string& chip, const std::string& name) {
+  static std::map<std::pair<std::string, std::string>, HipKernel> kernels;
+  return kernels.try_emplace({chip, source}, source, chip, "", name.c_str()).first->second;
+}
+
 std::string run(const Plan& plan, const Stage& stage, const Change& change, int seed, BoundArguments& bound,
                 std::uint8_t* workspace) {
   if (stage.grid == 0) return {};
@@ -44,8 +53,8 @@ std::string run(const Plan& plan, const Stage& stage, const Change& change, int 
   if (!rendered) return rendered.error().message;
   const bool is_main = change && (stage.key.algorithm.kernel == portable_forward.name ||
                                   stage.key.algorithm.kernel == portable_backward.name);
-  const HipKernel kernel(is_main ? change(rendered->source) : rendered->source, plan.target->name, "",
-                         rendered->symbol.c_str());
+  const HipKernel& kernel = compiled_once(is_main ? change(rendered->source) : rendered->source,
+                                          plan.target->name, rendered->symbol);
   stage.schedule.write(bound.schedule, plan.workspace, workspace);
   const auto threads = static_cast<unsigned>(stage.key.algorithm.warps * plan.target->wave);
   return kernel.error({static_cast<unsigned>(stage.grid), threads, static_cast<unsigned>(stage.shared_bytes)},

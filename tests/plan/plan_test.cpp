@@ -847,5 +847,31 @@ TEST(Plan, PackedSequencesAreSizedByTokens) {
   EXPECT_EQ(result->workspace.bytes_of("delta"), 2 * 150 * 4);
 }
 
+/// Without a total, there are as many tokens as if every sequence were one of the longest.
+TEST(Plan, PackedSequencesNeedNoTotals) {
+  for (const Target& on : *targets()) {
+    for (const std::string pass : {"fwd", "bwd"}) {
+      const std::string text = pass + " fp16 b=3 h=2 sq=200 sk=170 d=64 varlen";
+      const Result<Plan> with = plan(problem(text + " tq=600 tk=510"), on, {}),
+                         without = plan(problem(text), on, {});
+      ASSERT_TRUE(with && without) << on.name;
+      EXPECT_EQ(with->workspace.total, without->workspace.total) << on.name << " " << text;
+      for (std::size_t i = 0; i < with->stages.size(); ++i) {
+        const Stage &stage = with->stages[i], &other = without->stages[i];
+        EXPECT_EQ(stage.grid, other.grid) << on.name << " " << stage.key.algorithm.kernel;
+        if (stage.kernel->boxes == nullptr) continue;
+        Arguments arguments{};
+        for (Rows* rows : {&arguments.q, &arguments.k, &arguments.v, &arguments.o, &arguments.grad_o,
+                           &arguments.grad_k, &arguments.grad_v})
+          *rows = {nullptr, 0, 64, 128};
+        const auto boxes = stage.kernel->boxes(*with, stage, arguments),
+                   same = other.kernel->boxes(*without, other, arguments);
+        ASSERT_TRUE(boxes && same) << (boxes ? same : boxes).error().message;
+        EXPECT_EQ(boxes->box, same->box) << on.name << " " << stage.key.algorithm.kernel;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace regard

@@ -70,7 +70,7 @@ SharedBias::SharedBias(const Problem& p)
     : batches(p.dbias && p.b > 1 && !has_batches(p.bias)), heads(p.dbias && p.hq > 1 && !has_heads(p.bias)) {}
 
 std::int64_t query_tiles(const Problem& p, std::int64_t block_q) {
-  if (p.varlen) return product({p.hq, sum({p.tq / block_q, p.b})});
+  if (p.varlen) return product({p.hq, sum({query_tokens(p) / block_q, p.b})});
   return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 

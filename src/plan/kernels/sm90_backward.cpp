@@ -106,7 +106,7 @@ Result<TensorBoxes> boxes(const Plan& plan, const Stage& stage, const Arguments&
   constexpr BoxesOf backward{"sm90_backward", "portable_backward"};
   const Problem& p = plan.problem;
   // Without queries nothing is read through their maps, which then describe tensors that exist.
-  const bool has_queries = (p.varlen ? p.tq : p.sq) > 0;
+  const bool has_queries = (p.varlen ? query_tokens(p) : p.sq) > 0;
   const BoxedRows q = rows_of_queries(p, "q", has_queries ? a.q : a.k, p.d, p.dtype),
                   grad_o = rows_of_queries(p, "grad_o", has_queries ? a.grad_o : a.v, p.dv, p.dtype),
                   k = rows_of_keys(p, "k", a.k, p.d, p.dtype), v = rows_of_keys(p, "v", a.v, p.dv, p.dtype);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/sm90/boxes.h"
+#include "plan/stage.h"
 
 namespace regard {
 
@@ -35,14 +36,15 @@ BoxedRows with_strides_in_use(BoxedRows tensor, bool ragged) {
 
 BoxedRows rows_of_queries(const Problem& p, const char* name, const Rows& rows, std::int64_t columns,
                           DType dtype) {
-  return with_strides_in_use({name, dtype, rows, columns, p.varlen ? p.tq : p.sq, p.hq, p.varlen ? 1 : p.b},
-                             is_ragged(p));
+  return with_strides_in_use(
+      {name, dtype, rows, columns, p.varlen ? query_tokens(p) : p.sq, p.hq, p.varlen ? 1 : p.b},
+      is_ragged(p));
 }
 
 BoxedRows rows_of_keys(const Problem& p, const char* name, const Rows& rows, std::int64_t columns,
                        DType dtype) {
-  return with_strides_in_use({name, dtype, rows, columns, p.varlen ? p.tk : p.sk, p.hk, p.varlen ? 1 : p.b},
-                             is_ragged(p));
+  return with_strides_in_use(
+      {name, dtype, rows, columns, p.varlen ? key_tokens(p) : p.sk, p.hk, p.varlen ? 1 : p.b}, is_ragged(p));
 }
 
 BoxedRows without_map(BoxedRows tensor) {

@@ -27,7 +27,7 @@ std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t clus
   if (const std::int64_t row_blocks = pack_gqa_work(p, block_q); row_blocks > 0)
     return product({p.hk, p.b, row_blocks});
   // Every packed sequence may end with a block that is not full.
-  if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
+  if (p.varlen) return product({p.hq, sum({ceil_divide(query_tokens(p), block_q), p.b})});
   return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/kernels/sm90_forward.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
@@ -26,7 +27,7 @@ Status output_fits(const Problem& p, const KernelKey& kernel, const BoxedRows& o
 Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, const Arguments& arguments) {
   const Problem& p = plan.problem;
   // Without keys there is no K and no V; their maps then describe tensors that exist.
-  const bool has_keys = (p.varlen ? p.tk : p.sk) > 0;
+  const bool has_keys = (p.varlen ? key_tokens(p) : p.sk) > 0;
   const Rows &k_rows = has_keys ? arguments.k : arguments.q, &v_rows = has_keys ? arguments.v : arguments.q;
   const BoxedRows q_rows = rows_of_queries(p, "q", arguments.q, p.d, p.dtype),
                   k = rows_of_keys(p, "k", k_rows, p.d, p.dtype),
