@@ -11,6 +11,7 @@
 namespace regard::aot {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 struct Code {
@@ -18,6 +19,7 @@ struct Code {
   Elf64_Word table = SHT_SYMTAB;
   unsigned char type = STT_FUNC;
   Elf64_Half section = 1;
+  Elf64_Word flags = 0;
 };
 
 /// An ELF file with one symbol, "regard_1".
@@ -34,6 +36,8 @@ std::vector<std::byte> file_of(const Code& code) {
   file.header.e_type = ET_DYN;
   file.header.e_phentsize = sizeof(Elf64_Phdr);
   file.header.e_machine = code.machine;
+  file.header.e_flags = code.flags;
+  file.header.e_shentsize = sizeof(Elf64_Shdr);
   file.header.e_shoff = sizeof file.header;
   file.header.e_shnum = 3;
   file.sections[1].sh_type = code.table;
@@ -47,7 +51,7 @@ std::vector<std::byte> file_of(const Code& code) {
   file.symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, code.type);
   file.symbol.st_shndx = code.section;
   std::memcpy(file.text, names, sizeof names);
-  const auto bytes = std::as_bytes(std::span(&file, 1));
+  const auto bytes = std::as_bytes(std::span(&file, 1)).first(offsetof(decltype(file), text) + sizeof names);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -78,17 +82,35 @@ TEST(CodeObject, IsOfTheTarget) {
   EXPECT_THAT(refusal_of(file_of({}), "cpu-avx2"), HasSubstr("it was compiled for another machine"));
 }
 
-TEST(CodeObject, ThatIsDamagedIsReadWithinItsBounds) {
-  const std::vector<std::byte> whole = file_of({});
-  for (std::size_t size = 0; size + 1 < whole.size(); ++size) {
-    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-    refusal_of(cut, "sm_90a");
-  }
-  for (std::size_t place = 0; place < whole.size(); ++place) {
-    for (const int value : {0x00, 0x7f, 0xff}) {
-      std::vector<std::byte> other = whole;
-      other[place] = static_cast<std::byte>(value);
-      refusal_of(other, "sm_90a");
+TEST(CodeObject, OfAmdIsForTheChipOrItsFamily) {
+  const auto of_chip = [](Elf64_Word flags) { return file_of({.machine = EM_AMDGPU, .flags = flags}); };
+  constexpr Elf64_Word gfx942 = 0x54c, gfx1100 = 0x41, gfx9_4_generic = 0x0100055f, unknown = 0x46;
+  EXPECT_EQ(refusal_of(of_chip(gfx942), "gfx942"), "none");
+  EXPECT_EQ(refusal_of(of_chip(gfx9_4_generic), "gfx942"), "none");
+  EXPECT_EQ(refusal_of(of_chip(gfx9_4_generic), "gfx9-4-generic"), "none");
+  EXPECT_EQ(refusal_of(of_chip(gfx942), "gfx9-4-generic"),
+            "it is no binary for gfx9-4-generic: its code is for gfx942");
+  EXPECT_EQ(refusal_of(of_chip(gfx1100), "gfx942"), "it is no binary for gfx942: its code is for gfx1100");
+  EXPECT_THAT(refusal_of(of_chip(unknown), "gfx942"), HasSubstr("for a chip that no target is for"));
+  const std::string bundle = "__CLANG_OFFLOAD_BUNDLE__";
+  EXPECT_THAT(refusal_of(std::as_bytes(std::span(bundle)), "gfx942"), HasSubstr("--no-gpu-bundle-output"));
+}
+
+// Drivers are not told where a code object ends.
+TEST(CodeObject, ThatIsCutAnywhereIsRefused) {
+  for (const auto& [code, target] :
+       {std::pair{Code{}, "sm_90a"}, std::pair{Code{.machine = EM_AMDGPU, .flags = 0x54c}, "gfx942"}}) {
+    const std::vector<std::byte> whole = file_of(code);
+    for (std::size_t size = 0; size < whole.size(); ++size)
+      EXPECT_THAT(refusal_of(std::span(whole).first(size), target),
+                  AnyOf(HasSubstr("it is too short"), HasSubstr("it is truncated")))
+          << size;
+    for (std::size_t place = 0; place < whole.size(); ++place) {
+      for (const int value : {0x00, 0x7f, 0xff}) {
+        std::vector<std::byte> other = whole;
+        other[place] = static_cast<std::byte>(value);
+        refusal_of(other, target);
+      }
     }
   }
 }

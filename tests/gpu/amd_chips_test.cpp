@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/amd_code.h"
 #include "device/gpu.h"
-#include "device/hip/chips.h"
 #include "gpu/fake_driver/fake_driver.h"
 #include "plan/target.h"
 
@@ -18,6 +18,7 @@ using testing::HasSubstr;
 std::vector<std::byte> code_with(Elf64_Word flags) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_machine = EM_AMDGPU;
   header.e_flags = flags;
   std::vector<std::byte> bytes(sizeof header);
@@ -35,7 +36,7 @@ TEST(AmdChips, RunCodeOfTheirNameAndOfTheirFamily) {
                          Row{"gfx9-4-generic", "gfx90a", false}, Row{"gfx1100", "gfx1101", false},
                          Row{"gfx11-generic", "gfx1100", true}, Row{"gfx11-generic", "gfx1151", true},
                          Row{"gfx11-generic", "gfx1201", false}, Row{"gfx12-generic", "gfx1200", true}})
-    EXPECT_EQ(hip::runs_on_chip(row.target, row.chip), row.runs) << row.target << " on " << row.chip;
+    EXPECT_EQ(amd::runs_on_chip(row.target, row.chip), row.runs) << row.target << " on " << row.chip;
 }
 
 // The flags are those that clang 22 writes; in the upper bytes they say more than the chip.
@@ -47,11 +48,11 @@ TEST(AmdChips, CodeSaysItsTarget) {
   for (const Row& row : {Row{0x53f, "gfx90a"}, Row{0x54c, "gfx942"}, Row{0x54f, "gfx950"},
                          Row{0x41, "gfx1100"}, Row{0x4e, "gfx1201"}, Row{0x0100055f, "gfx9-4-generic"},
                          Row{0x01000054, "gfx11-generic"}, Row{0x01000059, "gfx12-generic"}}) {
-    const Result<std::string_view> target = hip::target_of(code_with(row.flags));
+    const Result<std::string_view> target = amd::target_of(code_with(row.flags));
     ASSERT_TRUE(target) << row.target;
     EXPECT_EQ(*target, row.target);
   }
-  EXPECT_EQ(hip::target_of(code_with(0x46)).error().message,
+  EXPECT_EQ(amd::target_of(code_with(0x46)).error().message,
             "its code is for a chip that no target is for (number 0x46)");
 }
 
@@ -77,7 +78,7 @@ TEST(AmdChips, TheirOwnTargetIsPreferredToTheirFamilys) {
   for (const Target& own : *targets()) {
     if (own.kind != TargetKind::hip) continue;
     for (const Target& family : *targets()) {
-      if (&family == &own || !hip::runs_on_chip(family.name, own.name)) continue;
+      if (&family == &own || !amd::runs_on_chip(family.name, own.name)) continue;
       EXPECT_GT(own.preference, family.preference) << own.name << " and " << family.name;
     }
   }

@@ -49,6 +49,7 @@ class Device : public testing::TestWithParam<MakeOfGpu> {
   std::vector<std::byte> code_for(std::size_t i) const {
     Elf64_Ehdr header{};
     std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
     header.e_machine = GetParam().machine;
     header.e_flags = GetParam().flags[i];
     std::vector<std::byte> bytes(sizeof header);
@@ -204,9 +205,14 @@ TEST_P(Device, RefusesBytesThatAreNoCodeForItsMake) {
   std::vector<std::byte> of_host = code_for(0);
   of_host[offsetof(Elf64_Ehdr, e_machine)] = std::byte{EM_X86_64};
   of_host[offsetof(Elf64_Ehdr, e_machine) + 1] = std::byte{0};
-  for (const auto& [bytes, why] : {std::pair{std::vector<std::byte>(8), "it is too short"},
-                                   std::pair{std::vector<std::byte>(100), "it is not an ELF file"},
-                                   std::pair{of_host, "it holds no machine code of "}}) {
+  std::vector<std::byte> cut = code_for(0);
+  cut[offsetof(Elf64_Ehdr, e_shentsize)] = std::byte{sizeof(Elf64_Shdr)};
+  cut[offsetof(Elf64_Ehdr, e_shnum)] = std::byte{1};
+  cut[offsetof(Elf64_Ehdr, e_shoff)] = std::byte{8};
+  for (const auto& [bytes, why] :
+       {std::pair{std::vector<std::byte>(8), "it is too short"},
+        std::pair{std::vector<std::byte>(100), "it is not a 64-bit ELF file"},
+        std::pair{cut, "it is truncated"}, std::pair{of_host, "it holds no machine code of "}}) {
     const Status refusal = gpu::check_binary(backend, bytes, "attend");
     ASSERT_FALSE(refusal) << why;
     EXPECT_THAT(refusal.error().message,

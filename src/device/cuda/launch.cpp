@@ -1,27 +1,16 @@
 // Machine code of NVIDIA GPUs: which binaries are accepted, how they are loaded and launched.
-#include <elf.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <limits>
 
+#include "base/elf.h"
 #include "base/process_lifetime.h"
 #include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol) {
-  Elf64_Ehdr header;
-  const char* defect = nullptr;
-  if (binary.size() < sizeof header) {
-    defect = "it is too short";
-  } else {
-    std::memcpy(&header, binary.data(), sizeof header);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-      defect = "it is not an ELF file";
-    else if (header.e_machine != EM_CUDA)
-      defect = "it holds no machine code of NVIDIA GPUs";
-  }
+  const char* const defect = code_object_defect(binary, EM_CUDA);
   if (defect == nullptr) return {};
   return fail(ErrorKind::no_kernel,
               fmt::format("the binary of kernel '{}' cannot be loaded: {}", symbol, defect));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/amd_code.h"
 #include "base/process_lifetime.h"
-#include "device/hip/chips.h"
 #include "device/hip/hip.h"
 
 namespace regard::hip {
@@ -83,7 +83,7 @@ Result<const Device*> device_of(const void* memory, const char* name) {
 }
 
 Status runs_on(const Device& device, std::string_view target) {
-  if (runs_on_chip(target, device.chip)) return {};
+  if (amd::runs_on_chip(target, device.chip)) return {};
   return refused(fmt::format("target {} does not run on {}, which is {}", target, device.name, device.chip));
 }
 

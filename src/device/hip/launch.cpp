@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "device/hip/chips.h"
+#include "base/amd_code.h"
 #include "device/hip/hip.h"
 
 namespace regard::hip {
@@ -17,13 +17,13 @@ Error cannot_be_loaded(const std::string& symbol, const Error& why) {
 }  // namespace
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol) {
-  const Result<std::string_view> target = target_of(binary);
+  const Result<std::string_view> target = amd::target_of(binary);
   if (!target) return tl::unexpected(cannot_be_loaded(symbol, target.error()));
   return {};
 }
 
 Result<Function> load(const Device& device, std::span<const std::byte> binary, const std::string& symbol) {
-  const Result<std::string_view> target = target_of(binary);
+  const Result<std::string_view> target = amd::target_of(binary);
   if (!target) return tl::unexpected(cannot_be_loaded(symbol, target.error()));
   if (Status status = hip::runs_on(device, *target); !status)
     return tl::unexpected(cannot_be_loaded(symbol, status.error()));

@@ -1,4 +1,4 @@
-// Which chips of AMD run the code of which target.
+// Which chips of AMD run which code.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 #include "base/result.h"
 
-namespace regard::hip {
+namespace regard::amd {
 
 /// A target's code runs on the chip of its name; that of a generic target runs on its family's.
 bool runs_on_chip(std::string_view target, std::string_view chip);
 
-/// The target that a code object was compiled for; the error is what is wrong with the bytes: "it is not an
-/// ELF file".
+/// The target that a code object was compiled for; the error is what is wrong with the bytes: "it is
+/// truncated".
 Result<std::string_view> target_of(std::span<const std::byte> code_object);
 
-}  // namespace regard::hip
+}  // namespace regard::amd

@@ -1,13 +1,14 @@
-#include "device/hip/chips.h"
+#include "base/amd_code.h"
 
 #include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
-namespace regard::hip {
+#include "base/elf.h"
+
+namespace regard::amd {
 namespace {
 
 /// The numbers are EF_AMDGPU_MACH_… and the families those of LLVM's AMDGPU guide.
@@ -39,16 +40,16 @@ bool runs_on_chip(std::string_view target, std::string_view chip) {
 }
 
 Result<std::string_view> target_of(std::span<const std::byte> code_object) {
-  Elf64_Ehdr header;
-  if (code_object.size() < sizeof header) return invalid("it is too short");
-  std::memcpy(&header, code_object.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return invalid("it is not an ELF file");
-  if (header.e_machine != EM_AMDGPU) return invalid("it holds no machine code of AMD GPUs");
-  const unsigned machine = header.e_flags & machine_mask;
+  const auto* const text = reinterpret_cast<const char*>(code_object.data());
+  for (const std::string_view magic : {"__CLANG_OFFLOAD_BUNDLE__", "CCOB"})
+    if (std::string_view(text, code_object.size()).starts_with(magic))
+      return invalid("it is a bundle of clang's for several chips; compile with --no-gpu-bundle-output");
+  if (const char* const defect = code_object_defect(code_object, EM_AMDGPU)) return invalid(defect);
+  const unsigned machine = value_at<Elf64_Ehdr>(code_object, 0)->e_flags & machine_mask;
   const auto* const found = std::ranges::find(known, machine, &TargetOfCode::machine);
   if (found == std::end(known))
     return invalid(fmt::format("its code is for a chip that no target is for (number {:#x})", machine));
   return found->name;
 }
 
-}  // namespace regard::hip
+}  // namespace regard::amd
