@@ -31,10 +31,7 @@ Setting::~Setting() {
   unsetenv(name_);
 }
 
-HipKernel::HipKernel(const std::string& source, const std::string& chip, const std::string& device,
-                     const char* name)
-    : device_(device.empty() ? chip : device) {
-  hipEmulatedChip(device_.c_str());
+std::string code_of(const std::string& source, const std::string& chip) {
   void* program = nullptr;
   hiprtcCreateProgram(&program, source.c_str(), "kernel.hip", 0, nullptr, nullptr);
   const std::string option = "--offload-arch=" + chip;
@@ -45,15 +42,30 @@ HipKernel::HipKernel(const std::string& source, const std::string& chip, const s
   std::string text(size, 0);
   compiled ? hiprtcGetCode(program, text.data()) : hiprtcGetProgramLog(program, text.data());
   hiprtcDestroyProgram(&program);
-  if (!compiled) {
-    error_ = text;
-    return;
+  return compiled ? text : throw std::runtime_error(text);
+}
+
+gpu::Device emulated_device(const std::string& chip) {
+  hipEmulatedChip(chip.c_str());
+  gpu::Device device = gpu::devices(*gpu::find_backend("hip"))->front();
+  device.chip = chip;
+  return device;
+}
+
+HipKernel::HipKernel(const std::string& source, const std::string& chip, const std::string& device,
+                     const char* name)
+    : device_(device.empty() ? chip : device) {
+  hipEmulatedChip(device_.c_str());
+  try {
+    const std::string code = code_of(source, chip);
+    void* module = nullptr;
+    if (const int failed = hipModuleLoadData(&module, code.data()); failed != 0)
+      error_ = hipGetErrorString(failed);
+    else if (const int missing = hipModuleGetFunction(&function_, module, name); missing != 0)
+      error_ = hipGetErrorString(missing);
+  } catch (const std::runtime_error& error) {
+    error_ = error.what();
   }
-  void* module = nullptr;
-  if (const int code = hipModuleLoadData(&module, text.data()); code != 0)
-    error_ = hipGetErrorString(code);
-  else if (const int found = hipModuleGetFunction(&function_, module, name); found != 0)
-    error_ = hipGetErrorString(found);
 }
 
 std::string HipKernel::error(const HipLaunchSize& size, void* arguments, int seed) const {

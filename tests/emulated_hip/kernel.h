@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "device/gpu.h"
+
 namespace regard::test {
 
 /// Sets a variable of the environment during its lifetime.
@@ -21,6 +23,12 @@ class Setting {
 struct HipLaunchSize {
   unsigned blocks = 1, threads = 64, lds_bytes = 0;
 };
+
+/// The code object that hiprtc makes of the source for `chip`; throws std::runtime_error with its log.
+std::string code_of(const std::string& source, const std::string& chip);
+
+/// The emulator's first device, as one of that chip.
+gpu::Device emulated_device(const std::string& chip);
 
 class HipKernel {
  public:

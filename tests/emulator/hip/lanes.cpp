@@ -4,6 +4,7 @@
 
 #include "emulator/hip/instructions.h"
 #include "emulator/hip/launch.h"
+#include "emulator/hip/layouts.h"
 
 namespace emulator::hip {
 namespace {
@@ -61,8 +62,6 @@ void ballot(const Named&, const Lanes& lanes) {
     for (unsigned half : {0u, 1u}) lanes.of<Exchange>(lane).result[half] = halves[half];
 }
 
-/// Within 16 lanes: lane s has the address of row s / 4 and the columns 4 (s % 4) to 4 (s % 4) + 3; lane l
-/// gets column l of the four rows.
 void read_transposed(const Named&, const Lanes& lanes) {
   for (unsigned first = 0; first < lanes.chip.wave; first += 16) {
     std::array<const std::uint16_t*, 16> from{};
@@ -71,7 +70,8 @@ void read_transposed(const Named&, const Lanes& lanes) {
           lanes.launch.read_for_lane(lanes.place, first + s, lanes.of<TransposedRead>(first + s).address, 8));
     for (unsigned l = 0; l < 16; ++l)
       for (unsigned row = 0; row < 4; ++row)
-        lanes.of<TransposedRead>(first + l).result[row] = from[4 * row + l / 4][l % 4];
+        lanes.of<TransposedRead>(first + l).result[row] =
+            from[transposed_read.lane_of[l][row]][transposed_read.number_of[l][row]];
   }
 }
 

@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
+
+#include "emulator/hip/chips.h"
 
 namespace emulator::hip {
 
@@ -61,5 +64,48 @@ constexpr Layout wmma_rdna4{16,
                             8,
                             {{{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}},
                             {{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}}}};
+
+enum class Element { fp16, bf16, fp32 };
+
+struct Matrix {
+  std::string_view name;  ///< of the builtin, without "__builtin_amdgcn_"
+  unsigned families;
+  Layout layout;
+  Element element;
+};
+
+constexpr Matrix matrices[] = {
+    {"mfma_f32_32x32x8f16", cdna, mfma_32x32x8, Element::fp16},
+    {"mfma_f32_32x32x8bf16_1k", cdna, mfma_32x32x8, Element::bf16},
+    {"mfma_f32_16x16x16f16", cdna, mfma_16x16x16, Element::fp16},
+    {"mfma_f32_16x16x16bf16_1k", cdna, mfma_16x16x16, Element::bf16},
+    {"mfma_f32_32x32x2f32", cdna, mfma_32x32x2, Element::fp32},
+    {"mfma_f32_16x16x4f32", cdna, mfma_16x16x4, Element::fp32},
+    {"mfma_f32_32x32x16_f16", cdna4, mfma_32x32x16, Element::fp16},
+    {"mfma_f32_32x32x16_bf16", cdna4, mfma_32x32x16, Element::bf16},
+    {"mfma_f32_16x16x32_f16", cdna4, mfma_16x16x32, Element::fp16},
+    {"mfma_f32_16x16x32_bf16", cdna4, mfma_16x16x32, Element::bf16},
+    {"wmma_f32_16x16x16_f16_w32", rdna3, wmma_rdna3, Element::fp16},
+    {"wmma_f32_16x16x16_bf16_w32", rdna3, wmma_rdna3, Element::bf16},
+    {"wmma_f32_16x16x16_f16_w32_gfx12", rdna4, wmma_rdna4, Element::fp16},
+    {"wmma_f32_16x16x16_bf16_w32_gfx12", rdna4, wmma_rdna4, Element::bf16},
+};
+
+/// The transposed read works within 16 lanes. Lane s has the address of row s / 4 and of the columns
+/// 4 (s % 4) to 4 (s % 4) + 3; lane l gets column l of the four rows.
+struct TransposedTable {
+  /// By lane and number: whose address it is from, and which of the four numbers there.
+  std::array<std::array<std::uint8_t, 4>, 16> lane_of, number_of;
+};
+constexpr TransposedTable transposed_read = [] {
+  TransposedTable table{};
+  for (std::uint8_t lane = 0; lane < 16; ++lane) {
+    for (std::uint8_t row = 0; row < 4; ++row) {
+      table.lane_of[lane][row] = 4 * row + lane / 4;
+      table.number_of[lane][row] = lane % 4;
+    }
+  }
+  return table;
+}();
 
 }  // namespace emulator::hip

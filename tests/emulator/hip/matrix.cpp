@@ -2,8 +2,11 @@
 // order in which a chip adds them is not documented.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -13,13 +16,6 @@
 
 namespace emulator::hip {
 namespace {
-
-enum class Element { fp16, bf16, fp32 };
-
-struct Matrix {
-  const Layout& layout;
-  Element element;
-};
 
 float half_of(std::uint16_t bits) {
   static const std::vector<float> values = [] {
@@ -79,29 +75,16 @@ void multiply(const Named& builtin, const Lanes& lanes) {
   }
 }
 
-template <const Layout& layout, Element element>
-constexpr Matrix matrix{layout, element};
-
 }  // namespace
 
 std::span<const Named> matrix_builtins() {
-  using enum Element;
-  static constexpr Named table[] = {
-      {"mfma_f32_32x32x8f16", cdna, multiply, &matrix<mfma_32x32x8, fp16>},
-      {"mfma_f32_32x32x8bf16_1k", cdna, multiply, &matrix<mfma_32x32x8, bf16>},
-      {"mfma_f32_16x16x16f16", cdna, multiply, &matrix<mfma_16x16x16, fp16>},
-      {"mfma_f32_16x16x16bf16_1k", cdna, multiply, &matrix<mfma_16x16x16, bf16>},
-      {"mfma_f32_32x32x2f32", cdna, multiply, &matrix<mfma_32x32x2, fp32>},
-      {"mfma_f32_16x16x4f32", cdna, multiply, &matrix<mfma_16x16x4, fp32>},
-      {"mfma_f32_32x32x16_f16", cdna4, multiply, &matrix<mfma_32x32x16, fp16>},
-      {"mfma_f32_32x32x16_bf16", cdna4, multiply, &matrix<mfma_32x32x16, bf16>},
-      {"mfma_f32_16x16x32_f16", cdna4, multiply, &matrix<mfma_16x16x32, fp16>},
-      {"mfma_f32_16x16x32_bf16", cdna4, multiply, &matrix<mfma_16x16x32, bf16>},
-      {"wmma_f32_16x16x16_f16_w32", rdna3, multiply, &matrix<wmma_rdna3, fp16>},
-      {"wmma_f32_16x16x16_bf16_w32", rdna3, multiply, &matrix<wmma_rdna3, bf16>},
-      {"wmma_f32_16x16x16_f16_w32_gfx12", rdna4, multiply, &matrix<wmma_rdna4, fp16>},
-      {"wmma_f32_16x16x16_bf16_w32_gfx12", rdna4, multiply, &matrix<wmma_rdna4, bf16>},
-  };
+  static constexpr auto table = [] {
+    std::array<Named, std::size(matrices)> named;
+    std::ranges::transform(matrices, named.begin(), [](const Matrix& matrix) {
+      return Named{matrix.name, matrix.families, multiply, &matrix};
+    });
+    return named;
+  }();
   return table;
 }
 
