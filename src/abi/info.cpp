@@ -6,7 +6,7 @@
 
 #include "abi/handles.h"
 #include "base/interruption.h"
-#include "compile/nvrtc_library.h"
+#include "compile/package_folders.h"
 #include "engine/bundles.h"
 #include "engine/cache_exchange.h"
 #include "engine/describe.h"

@@ -57,6 +57,16 @@ Bytes elf_content(Bytes bytes, const Elf64_Shdr& section) {
   return bytes.subspan(section.sh_offset, section.sh_size < left ? section.sh_size : left);
 }
 
+Bytes elf_content(Bytes bytes, std::string_view name) {
+  const std::vector<Elf64_Shdr> sections = elf_sections(bytes);
+  const auto header = value_at<Elf64_Ehdr>(bytes, 0);
+  if (!header || header->e_shstrndx >= sections.size()) return {};
+  const Bytes names = elf_content(bytes, sections[header->e_shstrndx]);
+  for (const Elf64_Shdr& section : sections)
+    if (has_text_at(names, section.sh_name, name)) return elf_content(bytes, section);
+  return {};
+}
+
 std::optional<Elf64_Sym> find_function(Bytes bytes, Elf64_Word kind, std::string_view name) {
   const std::vector<Elf64_Shdr> sections = elf_sections(bytes);
   for (const Elf64_Shdr& table : sections) {

@@ -32,6 +32,9 @@ std::vector<Elf64_Shdr> elf_sections(std::span<const std::byte> bytes);
 /// The bytes of a section, as far as the file has them.
 std::span<const std::byte> elf_content(std::span<const std::byte> bytes, const Elf64_Shdr&);
 
+/// The content of the section with that name; empty if there is none.
+std::span<const std::byte> elf_content(std::span<const std::byte> bytes, std::string_view section);
+
 /// A function with that name that is defined in the file, if symbol tables of this kind (SHT_DYNSYM,
 /// SHT_SYMTAB) have it.
 std::optional<Elf64_Sym> find_function(std::span<const std::byte> bytes, Elf64_Word kind,

@@ -60,6 +60,10 @@ namespace regard {
   X(hip_clang, Text, "REGARD_HIP_CLANG", "",                                                                 \
     "clang for kernels of AMD GPUs, 19 or later; empty searches ROCM_PATH, /opt/rocm, and clang-22 to "      \
     "clang-19 and clang on PATH.")                                                                           \
+  X(hiprtc, Text, "REGARD_HIPRTC", "",                                                                       \
+    "hiprtc's library or its folder, to compile kernels of AMD GPUs where REGARD_HIP_CLANG is empty; if "    \
+    "this "                                                                                                  \
+    "is empty, too, hiprtc is searched where no clang is found.")                                            \
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies; means "          \
     "REGARD_BUILT_IN=off.")                                                                                  \

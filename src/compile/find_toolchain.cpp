@@ -13,9 +13,12 @@
 #include "base/settings.h"
 #include "compile/environment.h"
 #include "compile/hip_clang.h"
+#include "compile/hiprtc.h"
 #include "compile/host_compiler.h"
 #include "compile/nvcc.h"
 #include "compile/nvrtc.h"
+#include "compile/nvrtc_library.h"
+#include "compile/package_folders.h"
 #include "compile/toolchain.h"
 
 namespace regard {
@@ -31,8 +34,7 @@ Found find_host(const Settings& current, CompilerMemory* memory) {
 Found find_cuda(const Settings& current, CompilerMemory* memory) {
   const char* const set = variable("CUDA_HOME");
   const std::string cuda_home = set != nullptr ? set : "";
-  const Result<NvrtcLibrary> library =
-      open_nvrtc(nvrtc_locations(current.nvrtc, package_folders(), cuda_home));
+  const Result<RtcLibrary> library = open_nvrtc(nvrtc_locations(current.nvrtc, package_folders(), cuda_home));
   if (library) return make_nvrtc(*library, memory);
   if (is_scarce(library)) return tl::unexpected(library.error());
   if (!current.nvrtc.empty()) return tl::unexpected(library.error());
@@ -41,11 +43,21 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 
+/// clang; or hiprtc, which cannot be stopped, where there is no clang and the settings name none.
 Found find_hip(const Settings& current, CompilerMemory* memory) {
   const char* const set = variable("ROCM_PATH");
-  return find_hip_clang(
-      {.setting = current.hip_clang, .rocm_path = set != nullptr ? set : "", .path = search_path()},
-      compile_limit_seconds, memory);
+  const std::string rocm_path = set != nullptr ? set : "";
+  std::string no_clang;
+  if (current.hiprtc.empty() || !current.hip_clang.empty()) {
+    Found clang =
+        find_hip_clang({.setting = current.hip_clang, .rocm_path = rocm_path, .path = search_path()},
+                       compile_limit_seconds, memory);
+    if (clang || is_scarce(clang) || !current.hip_clang.empty()) return clang;
+    no_clang = clang.error().message + "; ";
+  }
+  Found hiprtc = find_hiprtc(hiprtc_locations(current.hiprtc, package_folders(), rocm_path), memory);
+  if (hiprtc || is_scarce(hiprtc)) return hiprtc;
+  return fail(ErrorKind::no_kernel, no_clang + hiprtc.error().message);
 }
 
 /// Finding a toolchain runs or loads a compiler, which takes a while. A failure for lack of resources is not

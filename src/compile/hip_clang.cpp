@@ -3,24 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "compile/amd_resources.h"
+#include "compile/clang_version.h"
 #include "compile/compiler_identity.h"
 #include "compile/compiler_run.h"
 #include "compile/process.h"
 
 namespace regard {
 namespace {
-
-// Older versions move accumulators to and fro in the loops of kernels.
-constexpr int oldest = 19;
-/// The first version that knows gfx950 and targets for whole families.
-constexpr int knows_families = 20;
 
 constexpr std::string_view words[] = {"clang-22", "clang-21", "clang-20", "clang-19", "clang"};
 
@@ -29,14 +24,6 @@ constexpr std::string_view words[] = {"clang-22", "clang-21", "clang-20", "clang
 constexpr std::string_view always[] = {
     "-x",        "hip",       "--offload-device-only", "--no-gpu-bundle-output",
     "-nogpuinc", "-nogpulib", "-fuse-cuid=none"};
-
-/// The chip that the options name, "gfx942".
-std::string_view chip_of(const std::vector<std::string>& options) {
-  constexpr std::string_view option = "--offload-arch=";
-  for (const std::string_view one : options)
-    if (one.starts_with(option)) return one.substr(option.size());
-  return "";
-}
 
 class HipClang final : public Toolchain {
  public:
@@ -50,14 +37,9 @@ class HipClang final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    const std::string_view chip = chip_of(request.options);
-    const int version = clang_version(compiler_.answer.identity);
-    if (version < knows_families && (chip == "gfx950" || chip.ends_with("-generic")))
-      return fail(
-          ErrorKind::no_kernel,
-          fmt::format("{} is clang {}, and kernels for {} need clang {} or later; install one, or set "
-                      "REGARD_HIP_CLANG to it",
-                      in_quotes(compiler_.path), version, chip, knows_families));
+    if (Status status = knows_chip(compiler_.answer.identity, request.options, in_quotes(compiler_.path));
+        !status)
+      return tl::unexpected(status.error());
     CompilerRun run{.source = request.name + ".hip", .output = request.name + ".co"};
     run.command = {compiler_.path};
     run.command.insert(run.command.end(), request.options.begin(), request.options.end());
@@ -105,7 +87,7 @@ Result<IdentifiedCompiler> usable(const std::string& program, const std::string&
   if (!compiler) return compiler;
   const int version = clang_version(compiler->answer.identity);
   if (version == 0) return invalid("is not clang");
-  if (version < oldest) return invalid(fmt::format("is clang {}, which is too old", version));
+  if (version < oldest_clang) return invalid(fmt::format("is clang {}, which is too old", version));
   const Result<CompilerAnswer> parts =
       recall_or_ask(memory, program, " for HIP", [&] { return ask_parts(program, path); });
   if (!parts) return tl::unexpected(parts.error());
@@ -131,16 +113,6 @@ std::vector<std::string> programs_of(const HipClangPlaces& places) {
 
 }  // namespace
 
-int clang_version(std::string_view compiler_identity) {
-  constexpr std::string_view before = "clang version ";
-  const std::size_t at = compiler_identity.find(before);
-  int version = 0;
-  if (at != std::string_view::npos)
-    std::from_chars(compiler_identity.data() + at + before.size(),
-                    compiler_identity.data() + compiler_identity.size(), version);
-  return version;
-}
-
 Result<std::unique_ptr<Toolchain>> find_hip_clang(const HipClangPlaces& places, double limit_seconds,
                                                   CompilerMemory* memory) {
   std::string unusable;
@@ -150,7 +122,7 @@ Result<std::unique_ptr<Toolchain>> find_hip_clang(const HipClangPlaces& places, 
     if (is_scarce(compiler)) return tl::unexpected(compiler.error());
     unusable += fmt::format("; {} {}", in_quotes(program), compiler.error().message);
   }
-  const std::string needed = fmt::format("clang {} or later with AMD's backend and lld", oldest);
+  const std::string needed = fmt::format("clang {} or later with AMD's backend and lld", oldest_clang);
   if (!places.setting.empty()) {
     return fail(
         ErrorKind::no_kernel,

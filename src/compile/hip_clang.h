@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "compile/compiler_memory.h"
 #include "compile/toolchain.h"
@@ -25,8 +24,5 @@ struct HipClangPlaces {
 Result<std::unique_ptr<Toolchain>> find_hip_clang(const HipClangPlaces&,
                                                   double limit_seconds = compile_limit_seconds,
                                                   CompilerMemory* memory = nullptr);
-
-/// The major version in what identifies a compiler (compiler_identity.h); 0 if it is no clang.
-int clang_version(std::string_view compiler_identity);
 
 }  // namespace regard

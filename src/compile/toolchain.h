@@ -1,5 +1,6 @@
 // A toolchain turns a rendered source into a binary: the host C++ compiler makes shared objects for CPU
-// targets, NVRTC, or else nvcc, machine code for CUDA targets, and clang code objects for HIP targets.
+// targets, NVRTC, or else nvcc, machine code for CUDA targets, and clang, or else hiprtc, code objects for
+// HIP targets.
 #pragma once
 
 #include <atomic>

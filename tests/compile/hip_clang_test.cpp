@@ -16,6 +16,7 @@
 #include "base/embedded.h"
 #include "compile/amd_instructions.h"
 #include "compile/amd_resources.h"
+#include "compile/clang_version.h"
 #include "compile/compiler_run.h"
 #include "compile/hip_options.h"
 #include "compile/kernel_entry.h"

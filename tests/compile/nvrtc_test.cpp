@@ -171,7 +171,7 @@ TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
 
 // Asking NVRTC for its identity takes ten times as long as loading a kernel from the cache.
 TEST(Nvrtc, IsIdentifiedOnceWhileItsFileIsTheSame) {
-  NvrtcLibrary library = test_nvrtc();
+  RtcLibrary library = test_nvrtc();
   const TemporaryFolder folder;
   library.path = folder.path() + "/libnvrtc.so";
   const auto put_there = [&] {
@@ -209,9 +209,9 @@ TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
 }
 
 TEST(Nvrtc, IsSearchedInOrderAndTheSettingReplacesAllPlaces) {
-  const auto paths = [](const std::vector<NvrtcLocation>& locations) {
+  const auto paths = [](const std::vector<RtcLocation>& locations) {
     std::vector<std::string> list;
-    for (const NvrtcLocation& location : locations) list.push_back(location.path);
+    for (const RtcLocation& location : locations) list.push_back(location.path);
     return list;
   };
   const std::vector<std::string> packages = {"/site-packages"};
@@ -234,7 +234,7 @@ class NvrtcFolders : public testing::Test {
   /// The message of a failed search; empty if NVRTC was found.
   std::string search(const std::string& setting, bool home = true) const {
     const std::vector<std::string> packages = {folder_ / "site-packages"};
-    const Result<NvrtcLibrary> found =
+    const Result<RtcLibrary> found =
         open_nvrtc(nvrtc_locations(setting, packages, home ? (folder_ / "cuda").string() : ""));
     return found ? "" : found.error().message;
   }
@@ -260,7 +260,7 @@ TEST_F(NvrtcFolders, OneAfterTheOtherUntilOneOpens) {
     put(inside, false);
   }
   // The loader finds an already open library by its name.
-  const NvrtcLibrary open = test_nvrtc();
+  const RtcLibrary open = test_nvrtc();
   EXPECT_EQ(search("", false), "");
 }
 
@@ -289,8 +289,8 @@ TEST_F(NvrtcFolders, WhatIsNotThereIsOneSentenceWithAllPlaces) {
   const TemporaryFolder folder;
   const std::string none = folder.path() + "/none";
   const std::string message = [&none] {
-    const Result<NvrtcLibrary> missing = open_nvrtc(std::vector<NvrtcLocation>{
-        {"the Python package nvidia-cuda-nvrtc", none}, {"CUDA_HOME", "/proc/sys"}});
+    const Result<RtcLibrary> missing = open_nvrtc(
+        std::vector<RtcLocation>{{"the Python package nvidia-cuda-nvrtc", none}, {"CUDA_HOME", "/proc/sys"}});
     return missing ? "" : missing.error().message;
   }();
   EXPECT_THAT(message,
@@ -298,7 +298,7 @@ TEST_F(NvrtcFolders, WhatIsNotThereIsOneSentenceWithAllPlaces) {
                     HasSubstr("; CUDA_HOME '/proc/sys' (none there); install it with 'pip install "
                               "nvidia-cuda-nvrtc'")));
   // A library other than NVRTC.
-  EXPECT_THAT(search("libm.so.6"), HasSubstr("has no function nvrtcVersion"));
+  EXPECT_THAT(search("libm.so.6"), HasSubstr("has no function nvrtcGetErrorString"));
 }
 
 TEST(PtxasLog, IsReadLineByLine) {

@@ -23,9 +23,9 @@ inline std::vector<std::string> test_packages() {
   return folders;
 }
 
-inline NvrtcLibrary test_nvrtc() {
+inline RtcLibrary test_nvrtc() {
   const char* setting = std::getenv("REGARD_NVRTC");
-  Result<NvrtcLibrary> library =
+  Result<RtcLibrary> library =
       open_nvrtc(nvrtc_locations(setting != nullptr ? setting : "", test_packages(), ""));
   if (!library) throw std::runtime_error(library.error().message);
   return *library;

@@ -21,18 +21,18 @@ struct Outcome {
 
 /// A kernel with this body and number of threads, in which each thread writes a number to `out`.
 Outcome outcome_of(const std::string& body, unsigned threads = 64) {
-  const NvrtcLocation location{"the emulator", EMULATED_NVRTC};
-  const Result<NvrtcLibrary> nvrtc = open_nvrtc({&location, 1});
+  const RtcLocation location{"the emulator", EMULATED_NVRTC};
+  const Result<RtcLibrary> nvrtc = open_nvrtc({&location, 1});
   if (!nvrtc) return {nvrtc.error().message, {}};
   const std::string source = "extern \"C\" __global__ void kernel(unsigned* out) {" + body + "}";
-  NvrtcProgram program = nullptr;
-  nvrtc->nvrtcCreateProgram(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
-  const int compiled = nvrtc->nvrtcCompileProgram(program, 0, nullptr);
+  RtcHandle program = nullptr;
+  nvrtc->create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
+  const int compiled = nvrtc->compile(program, 0, nullptr);
   std::size_t size = 0;
-  nvrtc->nvrtcGetCUBINSize(program, &size);
+  nvrtc->code_size(program, &size);
   std::vector<char> code(size);
-  nvrtc->nvrtcGetCUBIN(program, code.data());
-  nvrtc->nvrtcDestroyProgram(&program);
+  nvrtc->code(program, code.data());
+  nvrtc->destroy(&program);
   if (compiled != 0) return {"it does not compile", {}};
 
   const cuda::Driver& cuda = *driver();

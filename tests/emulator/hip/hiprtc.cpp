@@ -1,21 +1,27 @@
 // libhiprtc.so.6 without ROCm: the code object that it returns is a shared object for this machine, built by
 // the host's compiler, with AMD's machine number in its header. The emulated driver loads it.
+#include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "emulator/hip/chips.h"
 #include "emulator/hip/metadata.h"
 #include "emulator/hip/translate.h"
 #include "support/temporary_folder.h"
+
+extern "C" __attribute__((visibility("default"))) int hiprtcVersion(int* major, int* minor);
 
 namespace {
 
@@ -60,6 +66,24 @@ constexpr const char* options =
 #endif
     ;
 
+/// As the compiler of ROCm names itself, with a hash of everything that determines the code: this library and
+/// the emulator's headers, so that older code is never mistaken for current code.
+std::string compiler_name() {
+  Dl_info self{};
+  dladdr(reinterpret_cast<const void*>(&hiprtcVersion), &self);
+  std::vector<fs::path> files = {self.dli_fname};
+  const fs::path headers = fs::path(EMULATOR_HEADERS) / "emulator";
+  for (const fs::path& folder : {headers, headers / "hip"})
+    for (const fs::directory_entry& file : fs::directory_iterator(folder))
+      if (file.path().extension() == ".h") files.push_back(file.path());
+  std::ranges::sort(files);
+  std::string all = std::string(EMULATOR_COMPILER) + __VERSION__;
+  for (const fs::path& file : files) all += read(file);
+  const char* const version = std::getenv("EMULATED_CLANG");  // another one than the newest
+  return fmt::format("emulated clang version {} ({:x})", version != nullptr ? version : "22.0.0",
+                     std::hash<std::string>()(all));
+}
+
 std::string compiled(const std::string& source, const std::string& chip) {
   const regard::TemporaryFolder temporary;
   const fs::path folder = temporary.path(), plain = folder / "kernel.hip",
@@ -76,7 +100,8 @@ std::string compiled(const std::string& source, const std::string& chip) {
                   "-D__AMDGCN_WAVEFRONT_SIZE__={} '{}' -o '{}'",
                   EMULATOR_COMPILER, macro, described.wave, plain.string(), preprocessed.string()),
       log);
-  write(translated, emulator::hip::translate(read(preprocessed)) + emulator::hip::metadata(described));
+  write(translated,
+        emulator::hip::translate(read(preprocessed)) + emulator::hip::metadata(described, compiler_name()));
   if (const char* const kept = std::getenv("EMULATOR_KEEP")) write(kept, read(translated));
   run(fmt::format("{} {} -I'{}' '{}' -o '{}'", EMULATOR_COMPILER, options, EMULATOR_HEADERS,
                   translated.string(), object.string()),

@@ -7,7 +7,7 @@
 
 namespace emulator::hip {
 
-std::string metadata(const Chip& chip) {
+std::string metadata(const Chip& chip, const std::string& compiler) {
   const nlohmann::json described{{"amdhsa.version", {1, 2}},
                                  {"amdhsa.target", fmt::format("amdgcn-amd-amdhsa--{}", chip.name)},
                                  {"amdhsa.kernels",
@@ -21,10 +21,11 @@ std::string metadata(const Chip& chip) {
   return fmt::format(R"(
 asm(".pushsection .note.amdgpu, \"a\", @note\n .balign 4\n .long 7, {}, 32\n .asciz \"AMDGPU\"\n .balign 4\n"
     ".byte {}\n .balign 4\n .popsection\n"
+    ".pushsection .comment, \"MS\", @progbits, 1\n .asciz \"{}\"\n .popsection\n"
     ".pushsection .rodata.emulated\n .globl emulated_code\n .type emulated_code, @function\n"
     "emulated_code: .long {}\n .size emulated_code, . - emulated_code\n .popsection\n");
 )",
-                     bytes.size(), fmt::join(bytes, ", "), code);
+                     bytes.size(), fmt::join(bytes, ", "), compiler, code);
 }
 
 }  // namespace emulator::hip

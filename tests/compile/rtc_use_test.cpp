@@ -1,5 +1,5 @@
-// When NVRTC may be called; tested without NVRTC.
-#include "compile/nvrtc_use.h"
+// When a run-time compiler may be called; tested without one.
+#include "compile/rtc_use.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -14,35 +14,37 @@
 
 #include "base/interruption.h"
 #include "base/tsan_annotations.h"
-#include "compile/nvrtc_thread.h"
+#include "compile/rtc_thread.h"
 
 namespace regard {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// The answer to a forked child that wants to use NVRTC: 0 if it can, 1 if the fork forbids it.
+/// The answer to a forked child that wants to use it: 0 if it can, 1 if the fork forbids it.
 int told_in_child() {
   const pid_t child = fork();
   if (child == 0) {
-    const char* const why = NvrtcUse().refusal();
-    _exit(why == nullptr ? 0 : std::string(why).starts_with("this process was forked inside NVRTC") ? 1 : 2);
+    const char* const why = RtcUse().refusal();
+    _exit(why == nullptr                                                              ? 0
+          : std::string(why).starts_with("this process was forked inside a compiler") ? 1
+                                                                                      : 2);
   }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(NvrtcUse, AForkWaitsForThreadsInsideAndThenTheChildMayUseItToo) {
+TEST(RtcUse, AForkWaitsForThreadsInsideAndThenTheChildMayUseItToo) {
   std::atomic<bool> inside{false}, left{false}, again{false};
   std::thread user([&] {
     {
-      const NvrtcUse use;
+      const RtcUse use;
       inside = true;
       std::this_thread::sleep_for(200ms);
       left = true;
     }
-    const NvrtcUse use;
+    const RtcUse use;
     again = true;
   });
   while (!inside) std::this_thread::yield();
@@ -52,21 +54,21 @@ TEST(NvrtcUse, AForkWaitsForThreadsInsideAndThenTheChildMayUseItToo) {
   EXPECT_TRUE(again);
 }
 
-TEST(NvrtcUse, AThreadThatForksInsideDoesNotWaitForItself) {
+TEST(RtcUse, AThreadThatForksInsideDoesNotWaitForItself) {
   {
-    const NvrtcUse use;
+    const RtcUse use;
     EXPECT_EQ(use.refusal(), nullptr);
     EXPECT_EQ(told_in_child(), 1);
   }
   EXPECT_EQ(told_in_child(), 0);
 }
 
-TEST(NvrtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
+TEST(RtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
   const auto end = [] {
     static std::atomic<bool> inside{false};
-    wait_for_nvrtc_at_exit();
+    wait_for_rtc_at_exit();
     std::thread([] {
-      const NvrtcUse use;
+      const RtcUse use;
       inside = true;
       while (use.refusal() == nullptr) std::this_thread::sleep_for(1ms);
       std::this_thread::sleep_for(100ms);
@@ -78,7 +80,7 @@ TEST(NvrtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "told that the process is ending");
 }
 
-TEST(NvrtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
+TEST(RtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
 #ifdef REGARD_THREAD_SANITIZER
   GTEST_SKIP() << "the sanitizer's runtime ends a child that detaches a thread it does not have";
 #endif
@@ -90,7 +92,7 @@ TEST(NvrtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
     if (child == 0) alarm(5);
     return 0;
   });
-  const Result<int> answer = in_nvrtc_thread([](const std::atomic<bool>&) -> Result<int> {
+  const Result<int> answer = in_rtc_thread([](const std::atomic<bool>&) -> Result<int> {
     std::this_thread::sleep_for(100ms);
     return 1;
   });

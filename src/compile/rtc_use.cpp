@@ -1,4 +1,4 @@
-#include "compile/nvrtc_use.h"
+#include "compile/rtc_use.h"
 
 #include <pthread.h>
 
@@ -17,7 +17,7 @@ constexpr auto longest_wait = 10s;
 
 constinit std::atomic<int> users{0}, forks{0};
 constinit std::atomic<bool> ending{false}, lost{false};
-constinit thread_local int own_uses = 0;  // a signal handler may fork or end the process inside NVRTC
+constinit thread_local int own_uses = 0;  // a signal handler may fork or end the process inside a compiler
 
 void wait_for_other_users() {
   const auto deadline = std::chrono::steady_clock::now() + longest_wait;
@@ -48,7 +48,7 @@ void in_child() {
 
 }  // namespace
 
-NvrtcUse::NvrtcUse() {
+RtcUse::RtcUse() {
   while (true) {
     ++users;
     if (forks == 0 || own_uses > 0) break;
@@ -58,21 +58,21 @@ NvrtcUse::NvrtcUse() {
   ++own_uses;
 }
 
-NvrtcUse::~NvrtcUse() {
+RtcUse::~RtcUse() {
   --own_uses;
   --users;
 }
 
-const char* NvrtcUse::refusal() const {
+const char* RtcUse::refusal() const {
   if (ending) return "the process is ending";
   if (lost) {
-    return "this process was forked inside NVRTC, whose locks nothing releases here; compile the kernel "
+    return "this process was forked inside a compiler, whose locks nothing releases here; compile the kernel "
            "before the fork, or in a newly started program";
   }
   return nullptr;
 }
 
-void wait_for_nvrtc_at_exit() {
+void wait_for_rtc_at_exit() {
   std::atexit(end);
 }
 

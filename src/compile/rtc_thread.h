@@ -1,6 +1,6 @@
-// Runs NVRTC in a separate thread, while the calling thread checks whether the call should end. The host
-// program may answer only once it holds a lock, such as Python's; whatever holds that lock may be forking,
-// and a fork waits for all threads inside NVRTC.
+// Runs a run-time compiler in a separate thread, while the calling thread checks whether the call should end.
+// The host program may answer only once it holds a lock, such as Python's; whatever holds that lock may be
+// forking, and a fork waits for all threads inside the compiler.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace regard {
 
 /// The result of `work(stop)`; `stop` becomes true when the call should end.
 template <class Work, class Answer = std::invoke_result_t<const Work&, const std::atomic<bool>&>>
-Answer in_nvrtc_thread(const Work& work) {
+Answer in_rtc_thread(const Work& work) {
   std::atomic<bool> stop{false};
   std::packaged_task<Answer()> task([&] { return work(stop); });
   std::future<Answer> answer = task.get_future();
@@ -29,15 +29,14 @@ Answer in_nvrtc_thread(const Work& work) {
   try {
     thread = std::jthread(std::move(task));
   } catch (const std::system_error& error) {
-    return fail(ErrorKind::no_memory, fmt::format("there is no thread for NVRTC: {}", error.what()));
+    return fail(ErrorKind::no_memory, fmt::format("there is no thread for a compile: {}", error.what()));
   }
   do {
     if (interrupted()) stop = true;
   } while (!forked() && answer.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready);
   if (forked()) {  // by a signal handler in this thread, whose child does not have the other thread
     thread.detach();
-    return fail(ErrorKind::no_kernel,
-                "this process was forked while NVRTC compiled; compile the kernel again");
+    return fail(ErrorKind::no_kernel, "this process was forked while it compiled; compile the kernel again");
   }
   thread.join();
   return answer.get();

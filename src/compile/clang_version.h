@@ -1,0 +1,23 @@
+// What versions of clang know of AMD GPUs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace regard {
+
+/// Older ones move accumulators to and fro in the loops of kernels.
+inline constexpr int oldest_clang = 19;
+
+/// The newest major version in what identifies a compiler; 0 if it is no clang.
+int clang_version(std::string_view compiler_identity);
+
+/// Whether a compiler of that identity knows the chip that the options name. `compiler` begins the sentence
+/// that refuses it.
+Status knows_chip(std::string_view compiler_identity, std::span<const std::string> options,
+                  std::string_view compiler);
+
+}  // namespace regard
