@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import pictures
+from bench.amd import tables as amd_tables
 from bench.compile import tables as compile_tables
 from bench.cpu import cost_tables, grid_tables
 from bench.gpu import tables as gpu_tables
@@ -39,6 +40,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "compile": ("compile", compile_tables.cuda, True),
     "kernels": ("kernels", compile_tables.cpu, True),
     "build": ("build", compile_tables.build, True),
+    "amd": ("amd", amd_tables.bounds, True),
 }
 
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/elf.h"
 #include "base/text.h"
@@ -54,9 +55,17 @@ Bytes code_of(Bytes bytes, std::string_view name) {
   return content.subspan(begin, function->st_size);
 }
 
-}  // namespace
+std::string text(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
 
-Result<Resources> amd_resources(Bytes bytes) {
+struct Described {
+  Json kernel;  ///< what the metadata say of it
+  AmdCode code;
+};
+
+Result<Described> described(Bytes bytes) {
   const Json metadata = metadata_of(bytes);
   if (!metadata.is_object()) return unknown("has no metadata of AMD's");
   const auto kernels = metadata.find("amdhsa.kernels");
@@ -64,23 +73,32 @@ Result<Resources> amd_resources(Bytes bytes) {
     return unknown("has not one kernel");
   const Json& kernel = kernels->front();
   if (!kernel.is_object()) return unknown("has not one kernel");
-  const auto number = [&](const char* name) {
-    const auto found = kernel.find(name);
-    return found != kernel.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-  };
-  const auto text = [](const Json& object, const char* name) {
-    const auto found = object.find(name);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-
   // "amdgcn-amd-amdhsa--gfx942:sramecc+"
   const std::string target = text(metadata, "amdhsa.target"), name = text(kernel, ".name");
   const std::size_t before_chip = target.rfind("--");
   if (before_chip == std::string::npos) return unknown("is for no known chip");
-  const Result<AmdInstructions> code =
-      count_amd_instructions(code_of(bytes, name), std::string_view(target).substr(before_chip + 2));
+  const Bytes code = code_of(bytes, name);
+  if (code.empty()) return unknown(fmt::format("has no code of its kernel {}", in_quotes(name)));
+  return Described{kernel, {target.substr(before_chip + 2), code}};
+}
+
+}  // namespace
+
+Result<AmdCode> amd_code(Bytes bytes) {
+  Result<Described> found = described(bytes);
+  if (!found) return tl::unexpected(found.error());
+  return std::move(found->code);
+}
+
+Result<Resources> amd_resources(Bytes bytes) {
+  const Result<Described> found = described(bytes);
+  if (!found) return tl::unexpected(found.error());
+  const auto number = [&](const char* name) {
+    const auto value = found->kernel.find(name);
+    return value != found->kernel.end() && value->is_number_integer() ? value->get<std::int64_t>() : 0;
+  };
+  const Result<AmdInstructions> code = count_amd_instructions(found->code.bytes, found->code.chip);
   if (!code) return tl::unexpected(code.error());
-  if (code->all == 0) return unknown(fmt::format("has no code of its kernel {}", in_quotes(name)));
 
   constexpr std::int64_t register_bytes = 4;
   Resources resources{.registers = number(".vgpr_count"),

@@ -4,12 +4,21 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "compile/resources.h"
 
 namespace regard {
 
+struct AmdCode {
+  std::string chip;                  ///< "gfx942:sramecc+"
+  std::span<const std::byte> bytes;  ///< of its one kernel
+};
+
 /// An error when the bytes are no code object, or have no kernel or more than one.
+Result<AmdCode> amd_code(std::span<const std::byte> code_object);
+
+/// The same errors, and one where the code is not understood.
 Result<Resources> amd_resources(std::span<const std::byte> code_object);
 
 }  // namespace regard
