@@ -48,7 +48,9 @@ class Run:
             import torch
 
             if not torch.cuda.is_available():
-                parser.error("--device=cuda needs an NVIDIA GPU and a PyTorch with CUDA; without, leave it out")
+                parser.error(
+                    "--device=cuda needs a GPU, of NVIDIA or AMD, and a PyTorch that sees it; without, leave it out"
+                )
             name = torch.cuda.get_device_name()
             self._slug = machine.slug(name)
         self._origin = {"series": series, **machine.origin(name)}

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Backward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA).
+"""Backward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA); on an AMD GPU with AOTriton
+(PyTorch's SDPA), AITER, CK and Triton, as far as they are installed.
 
 All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold L2 cache. For
 PyTorch, torch.autograd.grad of a retained result is timed; for Regard, the run of a plan. FlashAttention-4 takes part
 with --fa4 if flash_attn.cute is installed. Gradients are compared before anything is timed. Each case runs in the same
-rounds as the plain cell of the same size. Writes a line of JSON per cell to bench/results/backward-<GPU>-<date>.jsonl;
+rounds as the plain cell of the same size. Writes a line of JSON per cell to bench/results/backward-<GPU>-<date>.jsonl,
+or amd-backward-<GPU>-<date>.jsonl;
 docs/benchmarks.md describes the fields.
 """
 
@@ -21,9 +23,10 @@ from typing import Any
 import torch
 
 import regard
+from bench.gpu import amd_peers
 from bench.gpu.backward_cells import Beside, cases, grid, known_fa4, share_of_tiles
 from bench.gpu.cells import Cell
-from bench.gpu.contestants import BACKENDS, Call, sdpa, tensors, varlen, workspace_of
+from bench.gpu.contestants import BACKENDS, HIP, TARGET, Call, sdpa, tensors, varlen, workspace_of
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 
@@ -45,7 +48,7 @@ def inputs(cell: Cell) -> Inputs:
     q, k, v = tensors(cell)
     grad_o = torch.randn(*q.shape[:-1], cell.dv, dtype=q.dtype, device="cuda")
     forward = replace(cell, backward=False, deterministic=False)
-    plan = regard.plan(f"{forward.problem} lse", target="cuda")
+    plan = regard.plan(f"{forward.problem} lse", target=TARGET)
     o = torch.empty_like(grad_o)
     rows = (cell.hq, q.shape[0]) if cell.lengths else (cell.b, cell.hq, cell.sq)
     lse = torch.empty(*rows, dtype=torch.float32, device="cuda")
@@ -55,7 +58,7 @@ def inputs(cell: Cell) -> Inputs:
 
 def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
     """The call, which returns the gradients, and the JSON of the plan."""
-    plan = regard.plan(cell.problem, target="cuda", family=family)
+    plan = regard.plan(cell.problem, target=TARGET, family=family)
     plan.prepare()
     gradients = {f"grad_{name}": torch.empty_like(x) for name, x in (("q", of.q), ("k", of.k), ("v", of.v))}
     given = {**vars(of), **varlen(cell), **gradients, "workspace": workspace_of(plan)}
@@ -68,14 +71,16 @@ def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
     return call, plan.json
 
 
-def of_recorded(forward: Any, of: Inputs) -> Call | None:
-    """A call that computes the gradients of a result recorded by autograd; None if there are none."""
+def recorded(forward: Any, of: Inputs) -> Call:
+    """A call that computes the gradients of a result recorded by autograd."""
     leaves = [x.detach().requires_grad_() for x in (of.q, of.k, of.v)]
-    result = forward(*leaves)
-    if result is None:
-        return None
-    call = functools.partial(torch.autograd.grad, result, leaves, of.grad_o, retain_graph=True)
+    return functools.partial(torch.autograd.grad, forward(*leaves), leaves, of.grad_o, retain_graph=True)
+
+
+def of_recorded(forward: Any, of: Inputs) -> Call | None:
+    """None if there are no gradients."""
     try:
+        call = recorded(forward, of)
         call()
     except RuntimeError:
         return None
@@ -84,8 +89,9 @@ def of_recorded(forward: Any, of: Inputs) -> Call | None:
 
 def of_sdpa(cell: Cell, of: Inputs, backend: Any) -> Call | None:
     def forward(q: Any, k: Any, v: Any) -> Any:
-        call = sdpa(cell, q, k, v, backend)
-        return None if call is None else call()
+        if (call := sdpa(cell, q, k, v, backend)) is None:
+            raise RuntimeError("PyTorch does not support the cell")
+        return call()
 
     return None if cell.deterministic else of_recorded(forward, of)
 
@@ -128,6 +134,7 @@ def measure(item: Cell | Beside, families: list[str], fa4: bool, milliseconds: f
     peers = {name: of_sdpa(cell, of, backend) for name, backend in BACKENDS.items()}
     if fa4:
         peers["fa4"] = of_fa4(cell, of)
+    peers |= amd_peers.calls(cell, lambda compute: recorded(compute, of), refused)
     calls = {**{name: call for name, call in peers.items() if call}, **calls}
     differences = {}
     reference = next(iter(calls), "")
@@ -150,6 +157,7 @@ def measure(item: Cell | Beside, families: list[str], fa4: bool, milliseconds: f
         "differences": differences,
         "refused": refused,
         **ratios(item, tflops, plans.get("regard", "")),
+        **amd_peers.ratios(tflops),
     }
     return line
 
@@ -183,7 +191,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--families",
-        default=",portable_backward",
+        default="" if HIP else ",portable_backward",
         help="of Regard, by commas, by default its choice and the portable kernel",
     )
     parser.add_argument("--fa4", action="store_true", help="FlashAttention-4 takes part, from flash_attn.cute")
@@ -195,7 +203,11 @@ def main() -> int:
         print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
         return 2
     how = options.families.split(","), options.fa4, options.milliseconds
-    write_lines("backward", [(name, functools.partial(measure, x, *how)) for name, x in chosen.items()], options.out)
+    write_lines(
+        "amd-backward" if HIP else "backward",
+        [(name, functools.partial(measure, x, *how)) for name, x in chosen.items()],
+        options.out,
+    )
     return 0
 
 

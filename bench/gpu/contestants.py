@@ -14,7 +14,13 @@ from bench.gpu.cells import Cell
 
 Call = Callable[[], Any]
 DTYPES = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
+HIP = torch.version.hip is not None  # PyTorch calls the devices "cuda" there too
+TARGET = "hip" if HIP else "cuda"
+BACKENDS = (
+    {"aotriton": SDPBackend.FLASH_ATTENTION}
+    if HIP
+    else {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
+)
 
 
 def tensors(cell: Cell) -> tuple[Any, Any, Any]:

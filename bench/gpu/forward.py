@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Forward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA) and FlashAttention-3.
+"""Forward on an NVIDIA GPU, compared with cuDNN and FlashAttention-2 (PyTorch's SDPA) and FlashAttention-3; on an AMD
+GPU with AOTriton (PyTorch's SDPA), AITER, CK and Triton, as far as they are installed.
 
 All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold L2 cache.
 FlashAttention-3 takes part if --fa3 names the unpacked wheel `fa3-fwd`. Outputs are compared before anything is
-timed. Writes a line of JSON per cell to bench/results/gpu-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
+timed. Writes a line of JSON per cell to bench/results/gpu-<GPU>-<date>.jsonl, or amd-<GPU>-<date>.jsonl;
+docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from typing import Any
 import torch
 
 import regard.torch
+from bench.gpu import amd_peers
 from bench.gpu.cells import Cell, cases, grid
-from bench.gpu.contestants import BACKENDS, Call, offsets, sdpa, tensors, varlen, workspace_of
+from bench.gpu.contestants import BACKENDS, HIP, TARGET, Call, offsets, sdpa, tensors, varlen, workspace_of
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import interleaved
 from bench.shared.empty_function import Empty
@@ -34,7 +37,7 @@ MOST_DIFFERENCE = {"bf16": 0.02, "fp8": 0.25}
 
 
 def of_regard(cell: Cell, q: Any, k: Any, v: Any, family: str | None) -> tuple[Call, Any]:
-    plan = regard.plan(cell.problem, target="cuda", family=family)
+    plan = regard.plan(cell.problem, target=TARGET, family=family)
     plan.prepare()
     o = torch.empty(*q.shape[:-1], cell.dv, dtype=torch.bfloat16, device="cuda")
     given = {"q": q, "k": k, "v": v, "o": o, **varlen(cell), "workspace": workspace_of(plan)}
@@ -72,6 +75,7 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
     peers = {
         **{name: sdpa(cell, q, k, v, backend) for name, backend in BACKENDS.items()},
         "fa3": of_fa3(cell, q, k, v),
+        **amd_peers.calls(cell, lambda compute: functools.partial(compute, q, k, v), refused),
     }
     calls.update({name: call for name, call in peers.items() if call})
     reference = next((call() for name, call in calls.items() if name in peers), None)
@@ -98,6 +102,7 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
         line[f"over_{cell.peer}"] = round(over, 4)
         if cell.goal:
             line["of_goal"] = round(over / cell.goal, 4)
+    line |= amd_peers.ratios(tflops)
     return line
 
 
@@ -152,7 +157,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--families",
-        default=",portable_forward",
+        default="" if HIP else ",portable_forward",
         help="of Regard, by commas, by default its choice and the portable kernel",
     )
     parser.add_argument("--fa3", type=Path, help="folder of the unpacked wheel fa3-fwd")
@@ -172,7 +177,7 @@ def main() -> int:
         measurements.append(("host, from C", functools.partial(from_c, options.launch)))
     families = options.families.split(",")
     measurements += [(cell.name, functools.partial(measure, cell, families, options.milliseconds)) for cell in cells]
-    write_lines("gpu", measurements, options.out)
+    write_lines("amd" if HIP else "gpu", measurements, options.out)
     return 0
 
 
