@@ -76,10 +76,13 @@ class Results:
 
 
 def pytest_configure(config):
-    gpus = here.info()["gpus"]
-    if not gpus:
-        raise pytest.UsageError("these tests need an NVIDIA GPU with its driver, and this machine has none")
-    origin = machine.origin(gpus[0]["name"])
+    if not here.GPUS:
+        raise pytest.UsageError("no GPU to test: " + "; ".join(here.info()["gpus_missing"].values()))
+    if any(gpu["kind"] != here.KIND for gpu in here.GPUS):
+        raise pytest.UsageError(
+            "this machine has GPUs of both makes; CUDA_VISIBLE_DEVICES=-1 or HIP_VISIBLE_DEVICES=-1 hides one"
+        )
+    origin = machine.origin(here.GPUS[0]["name"])
     file = f"checks-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     log = config.getoption("--log") or here.ROOT / "build/reports/gpu" / file
     partial = any(map(config.getoption, ("--quick", "keyword", "markexpr", "collectonly")))

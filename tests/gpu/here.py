@@ -19,9 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 COMMAND = os.environ.get("GPU_TEST_COMMAND", str(BUILD / "regard"))
 KERNELS = os.environ.get("GPU_TEST_KERNELS", str(BUILD / "tests" / "test_kernels"))
-# The families of Hopper's own kernels and of the portable ones.
-FAMILIES = ("sm90_forward", "portable_forward")
-BACKWARD_FAMILIES = ("sm90_backward", "portable_backward")
+PROBE = os.environ.get("GPU_TEST_PROBE", str(BUILD / "tests" / "amd_probe"))
 REFUSAL = ("regard: no plan for ", "regard: no kernels for ")  # for a valid problem that a family does not solve
 SECONDS = 300  # limit for one process
 
@@ -41,10 +39,17 @@ def info() -> dict[str, Any]:
     return json.loads(regard("info", "--json").stdout)
 
 
+GPUS = info()["gpus"]
+KIND = GPUS[0]["kind"] if GPUS else ""  # of their targets; conftest.py refuses to run with none, or with two
+# The families of Hopper's own kernels and of the portable ones.
+FAMILIES = ("sm90_forward", "portable_forward") if KIND == "cuda" else ("portable_forward",)
+BACKWARD_FAMILIES = tuple(family.replace("forward", "backward") for family in FAMILIES)
+
+
 @lru_cache
 def targets() -> list[str]:
-    """CUDA targets that this machine's GPU can run, best first."""
-    return [row["name"] for row in info()["targets"] if row["kind"] == "cuda" and row["runs_here"]]
+    """Targets that this machine's GPU can run, best first."""
+    return [row["name"] for row in info()["targets"] if row["kind"] == KIND and row["runs_here"]]
 
 
 def families_of(problem: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import regard
+from here import KIND
 
 
 def draw(*shape, dtype=torch.bfloat16, device="cuda", seed=0):
@@ -29,7 +30,7 @@ def solved(make):
 class Planned:
     """A planned forward problem."""
 
-    def __init__(self, words, b, hq, hk, sq, sk, d, family=None, device="cuda", target="cuda"):
+    def __init__(self, words, b, hq, hk, sq, sk, d, family=None, device="cuda", target=KIND):
         self.problem = f"fwd bf16 lse b={b} hq={hq} hk={hk} sq={sq} sk={sk} d={d} {words}"
         self.q, self.k, self.v = (draw(b, s, h, d, device=device) for s, h in ((sq, hq), (sk, hk), (sk, hk)))
         self.o, self.lse = torch.empty_like(self.q), torch.empty(b, hq, sq, device=device)
@@ -60,7 +61,7 @@ class PlannedBackward:
         if deterministic:
             self.problem += " deterministic"
         with torch.cuda.device(device):
-            self.plan = regard.plan(self.problem, target="cuda", family=family)
+            self.plan = regard.plan(self.problem, target=KIND, family=family)
             self.forward = Planned(words, b, hq, hk, sq, sk, d, device=device)
         self.grad_o = draw(b, sq, hq, d, device=device, seed=7)
         of = self.forward

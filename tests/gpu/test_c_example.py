@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from here import KIND, ROOT
+
 CUDA = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
 
 
+@pytest.mark.skipif(KIND != "cuda", reason="the example is for NVIDIA's GPUs")
 @pytest.mark.skipif(not (CUDA / "include/cuda_runtime_api.h").exists(), reason="there is no CUDA toolkit")
 def test_attention_from_c(tmp_path):
     library = next(

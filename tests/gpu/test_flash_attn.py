@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+    pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 import regard  # noqa: E402
 from here import Crowd  # noqa: E402
 from regard.flash_attn import (  # noqa: E402

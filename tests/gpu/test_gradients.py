@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+    pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 import regard  # noqa: E402
 from here import BACKWARD_FAMILIES as FAMILIES  # noqa: E402
+from here import KIND  # noqa: E402
 from planned import PlannedBackward, draw, same, solved  # noqa: E402
 
 D = (64, 128, 256)
@@ -212,7 +213,7 @@ def test_offsets_beyond_2_to_the_31st(long, packed, family):
         return torch.randn(b, rows, h, d, dtype=torch.bfloat16, device="cuda")
 
     q, k, v, grad_o = large(sq, 1), large(sk, 2), large(sk, 3), large(sq, 4)
-    where = {"target": "cuda"}
+    where = {"target": KIND}
     o, lse = regard.attention(q, k, v, lse=True, **where)
     given = [grad_o, q, k, v, o, lse]
     options = {**where, "family": family}
@@ -241,8 +242,8 @@ def test_strides_beyond_4_gib(family):
     wide, wide_gradient = (room.as_strided((1, s, 2, d), (0, d, apart, 1)) for room in rooms)
     q, k, v, grad_o = (draw(1, s, 2, d, seed=i) for i in range(4))
     wide.copy_(k)
-    o, lse = regard.attention(q, k, v, lse=True, target="cuda")
-    options = {"target": "cuda", "family": family, "deterministic": True}
+    o, lse = regard.attention(q, k, v, lse=True, target=KIND)
+    options = {"target": KIND, "family": family, "deterministic": True}
     expected = regard.attention_backward(grad_o, q, k, v, o, lse, **options)
     for name, place in (("grad_q", 0), ("grad_k", 1), ("grad_v", 2)):
         wide_gradient.fill_(float("nan"))

@@ -12,9 +12,9 @@ jnp = pytest.importorskip("jax.numpy")
 import jax  # noqa: E402
 
 try:
-    GPUS = jax.devices("cuda")
+    GPUS = jax.devices("gpu")
 except RuntimeError:
-    pytest.skip("this JAX has no CUDA", allow_module_level=True)
+    pytest.skip("this JAX sees no GPU", allow_module_level=True)
 import numpy  # noqa: E402
 
 import regard.jax  # noqa: E402

@@ -2,7 +2,7 @@
 
 import pytest
 
-from here import COMMAND, REFUSAL, Crowd, families_of, regard, run, sanitizer, sanitizers, targets
+from here import COMMAND, KIND, REFUSAL, Crowd, families_of, regard, run, sanitizer, sanitizers, targets
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = (
@@ -49,6 +49,8 @@ def check(tool, family, problem):
     return run(sanitizer(), "--tool", tool, "--error-exitcode", str(FOUND), COMMAND, "run", problem, *where)
 
 
+if KIND != "cuda":
+    pytest.skip("compute-sanitizer is NVIDIA's", allow_module_level=True)
 if sanitizer() is None:
     pytest.skip("compute-sanitizer is not installed", allow_module_level=True)
 ROWS = [(tool, family, problem) for tool in TOOLS for problem in PROBLEMS for family in families_of(problem)]

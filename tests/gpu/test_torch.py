@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+    pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 import torch.utils.checkpoint  # noqa: E402
 
 import regard.torch  # noqa: E402

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+    pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 from regard.aiter import (  # noqa: E402
     flash_attn_fp8_pertensor_func,
     flash_attn_func,

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 if not torch.cuda.is_available():
-    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+    pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 import regard.torch.transformers  # noqa: E402
 from tests.python.torch_front import tiny_models as models  # noqa: E402
 

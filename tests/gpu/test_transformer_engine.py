@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from here import ROOT, regard, run, targets
+from here import KIND, ROOT, regard, run, targets
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_results_and_gradients_are_those_of_loops_in_double_precision(
     ):
         done = run("cmake", *map(str, words))
         assert done.returncode == 0, done.stdout + done.stderr
-    done = run(str(tmp_path / "build" / program), "cuda", REGARD_JIT="off", REGARD_CACHE="off")
+    done = run(str(tmp_path / "build" / program), KIND, REGARD_JIT="off", REGARD_CACHE="off")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") > 20 and "WRONG" not in done.stdout and "\nnone " not in done.stdout
