@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 #include "base/process_lifetime.h"
 #include "device/cuda/cuda.h"
+#include "device/gpu_driver.h"
 
 namespace regard::cuda {
 namespace {
@@ -33,28 +33,8 @@ Result<Device> describe(const Driver& driver, int ordinal) {
 }
 
 Result<std::vector<Device>> find_devices() {
-  const Result<Driver>& opened = driver();
-  if (!opened) return tl::unexpected(opened.error());
-  int count = 0;
-  if (Status status = check(opened->device_count(&count), "count devices"); !status)
-    return tl::unexpected(status.error());
-  std::vector<Device> found;
-  for (int ordinal = 0; ordinal < std::min(count, gpu::most_devices); ++ordinal) {
-    Result<Device> device = describe(*opened, ordinal);
-    if (!device) return tl::unexpected(device.error());
-    found.push_back(std::move(*device));
-  }
-  if (found.empty()) return refused("this machine has an NVIDIA driver and no GPU; use a cpu target");
-  return found;
-}
-
-Result<const Device*> device_with(int ordinal) {
-  const Result<std::vector<Device>>& all = devices();
-  if (!all) return tl::unexpected(all.error());
-  for (const Device& device : *all) {
-    if (device.ordinal == ordinal) return &device;
-  }
-  return refused(fmt::format("CUDA device {} is not among the {} that were found", ordinal, all->size()));
+  return gpu::find_devices(driver(), check, describe,
+                           "this machine has an NVIDIA driver and no GPU; use a cpu target");
 }
 
 /// The primary context of a device, kept for the life of the process. A second retain in a race is harmless.
@@ -83,7 +63,7 @@ Result<const Device*> current_device() {
   Context current = nullptr;
   driver()->current_context(&current);
   if (current == nullptr || driver()->current_device(&ordinal) != success) ordinal = all->front().ordinal;
-  return device_with(ordinal);
+  return gpu::device_with(backend, ordinal, "CUDA");
 }
 
 Result<const Device*> device_of(const void* memory, const char* name) {
@@ -96,12 +76,9 @@ Result<const Device*> device_of(const void* memory, const char* name) {
   void* found[] = {&type, &ordinal};
   if (opened->pointer_attributes(2, attributes, found, address) != success || type == memory_unknown ||
       type == memory_of_host) {
-    return invalid(
-        fmt::format("{} lies in the memory of the host, and a GPU target needs it on the GPU; copy it there, "
-                    "or use a cpu target",
-                    name));
+    return gpu::lies_on_the_host(name);
   }
-  return device_with(ordinal);
+  return gpu::device_with(backend, ordinal, "CUDA");
 }
 
 namespace {
@@ -128,7 +105,7 @@ Status runs_on(const Device& device, std::string_view target) {
   const Capability code = capability_of(target), chip = capability_of(device.chip);
   if (chip.major == code.major && (code.exact ? chip.minor == code.minor : chip.minor >= code.minor))
     return {};
-  return refused(fmt::format("target {} does not run on {}, which is {}", target, device.name, device.chip));
+  return gpu::does_not_run_on(device, target);
 }
 
 /// Enters the device's primary context, unless it is already current.

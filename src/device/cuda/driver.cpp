@@ -5,21 +5,20 @@
 
 #include "base/process_lifetime.h"
 #include "base/result.h"
+#include "device/gpu_driver.h"
 
 namespace regard::cuda {
 namespace {
 
 Result<Driver> open() {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    if (const char* why = dlerror(); why != nullptr && says_scarce(why))
-      return fail(ErrorKind::no_memory, why);
-    return refused(
-        "this machine has no NVIDIA driver (libcuda.so.1 was not found); install it, or use a cpu target");
-  }
+  static constexpr const char* names[] = {"libcuda.so.1"};
+  const Result<void*> library = gpu::open_library(
+      names,
+      "this machine has no NVIDIA driver (libcuda.so.1 was not found); install it, or use a cpu target");
+  if (!library) return tl::unexpected(library.error());
   Driver driver;
 #define REGARD_FIND(name, symbol, parameters)                                         \
-  driver.name = reinterpret_cast<Code(*) parameters>(dlsym(library, #symbol));        \
+  driver.name = reinterpret_cast<Code(*) parameters>(dlsym(*library, #symbol));       \
   if (driver.name == nullptr) {                                                       \
     return refused("the NVIDIA driver of this machine is too old: it has no " #symbol \
                    "; CUDA 12 or later is needed");                                   \

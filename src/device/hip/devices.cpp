@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <memory>
-
 #include "base/amd_code.h"
 #include "base/process_lifetime.h"
+#include "device/gpu_driver.h"
 #include "device/hip/hip.h"
 
 namespace regard::hip {
@@ -29,28 +27,8 @@ Result<Device> describe(const Driver& runtime, int ordinal) {
 }
 
 Result<std::vector<Device>> find_devices() {
-  const Result<Driver>& opened = driver();
-  if (!opened) return tl::unexpected(opened.error());
-  int count = 0;
-  if (Status status = check(opened->device_count(&count), "count devices"); !status)
-    return tl::unexpected(status.error());
-  std::vector<Device> found;
-  for (int ordinal = 0; ordinal < std::min(count, gpu::most_devices); ++ordinal) {
-    Result<Device> device = describe(*opened, ordinal);
-    if (!device) return tl::unexpected(device.error());
-    found.push_back(std::move(*device));
-  }
-  if (found.empty()) return refused("this machine has a HIP runtime and no AMD GPU; use a cpu target");
-  return found;
-}
-
-Result<const Device*> device_with(int ordinal) {
-  const Result<std::vector<Device>>& all = devices();
-  if (!all) return tl::unexpected(all.error());
-  for (const Device& device : *all) {
-    if (device.ordinal == ordinal) return &device;
-  }
-  return refused(fmt::format("HIP device {} is not among the {} that were found", ordinal, all->size()));
+  return gpu::find_devices(driver(), check, describe,
+                           "this machine has a HIP runtime and no AMD GPU; use a cpu target");
 }
 
 }  // namespace
@@ -65,7 +43,7 @@ Result<const Device*> current_device() {
   int ordinal = 0;
   if (Status status = check(opened->current_device(&ordinal), "find the current device"); !status)
     return tl::unexpected(status.error());
-  return device_with(ordinal);
+  return gpu::device_with(backend, ordinal, "HIP");
 }
 
 Result<const Device*> device_of(const void* memory, const char* name) {
@@ -74,17 +52,14 @@ Result<const Device*> device_of(const void* memory, const char* name) {
   PointerAttributes found{};
   if (!succeeded(opened->pointer_attributes(&found, memory)) || found.type == memory_unregistered ||
       found.type == memory_of_host) {
-    return invalid(
-        fmt::format("{} lies in the memory of the host, and a GPU target needs it on the GPU; copy it there, "
-                    "or use a cpu target",
-                    name));
+    return gpu::lies_on_the_host(name);
   }
-  return device_with(found.ordinal);
+  return gpu::device_with(backend, found.ordinal, "HIP");
 }
 
 Status runs_on(const Device& device, std::string_view target) {
   if (amd::runs_on_chip(target, device.chip)) return {};
-  return refused(fmt::format("target {} does not run on {}, which is {}", target, device.name, device.chip));
+  return gpu::does_not_run_on(device, target);
 }
 
 Status enter(const Device& device, std::optional<int>& former) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/process_lifetime.h"
+#include "device/gpu_driver.h"
 
 namespace regard::hip {
 namespace {
@@ -12,29 +13,14 @@ namespace {
 constexpr const char* names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so",
                                  "libamdhip64.so.5"};
 
-/// The one that the process already has, as memory of one copy of the runtime is unknown to another; else the
-/// first that is found. Null: none, and `why` is what the loader said of the last.
-void* open_library(const char*& why) {
-  for (const int only_loaded : {RTLD_NOLOAD, 0}) {
-    for (const char* name : names) {
-      if (void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL | only_loaded)) return library;
-      why = dlerror();
-    }
-  }
-  return nullptr;
-}
-
 Result<Driver> open() {
-  const char* why = nullptr;
-  void* const library = open_library(why);
-  if (library == nullptr) {
-    if (why != nullptr && says_scarce(why)) return fail(ErrorKind::no_memory, why);
-    return refused(
-        "this machine has no HIP runtime (libamdhip64.so was not found); install ROCm, or use a cpu target");
-  }
+  const Result<void*> library = gpu::open_library(
+      names,
+      "this machine has no HIP runtime (libamdhip64.so was not found); install ROCm, or use a cpu target");
+  if (!library) return tl::unexpected(library.error());
   Driver driver;
 #define REGARD_FIND(result, name, symbol, parameters)                               \
-  driver.name = reinterpret_cast<result(*) parameters>(dlsym(library, #symbol));    \
+  driver.name = reinterpret_cast<result(*) parameters>(dlsym(*library, #symbol));   \
   if (driver.name == nullptr) {                                                     \
     return refused("the HIP runtime of this machine is too old: it has no " #symbol \
                    "; ROCm 6 or later is needed");                                  \
