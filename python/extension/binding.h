@@ -19,8 +19,8 @@ enum class Place { anywhere, host, gpu };
 /// regard_tensors of Python arrays, and the references that keep those alive until the call is over.
 class Binding {
  public:
-  explicit Binding(const Problem& problem, Place index = Place::anywhere)
-      : problem_(problem), place_(index) {}
+  explicit Binding(const Problem& problem, Place place = Place::anywhere)
+      : problem_(problem), place_(place) {}
 
   /// Binds every keyword that names a role.
   void bind(const nb::dict& arrays);

@@ -175,10 +175,10 @@ def test_a_batch_of_nothing(layout, family):
         for options in ({}, {"causal": True}, {"sink": sink, "bias": numpy.zeros((1, 2, 5, 5), "float32")}):
             o, lse = regard.attention(q, q, q, lse=True, layout=layout, family=family, **options)
             assert tuple(o.shape) == tuple(shape) and tuple(lse.shape) == (0, 2, 5)
-            expected = {"grad_bias": True} if "bias" in options else {}
-            grads = regard.attention_backward(o, q, q, q, o, lse, layout=layout, family=family, **options, **expected)
+            requested = {"grad_bias": True} if "bias" in options else {}
+            grads = regard.attention_backward(o, q, q, q, o, lse, layout=layout, family=family, **options, **requested)
             assert all(tuple(grad.shape) == tuple(shape) for grad in grads[:3])
-            assert [tuple(grad.shape) for grad in grads[3:]] == ([(1, 2, 5, 5), (2,)] if expected else [])
+            assert [tuple(grad.shape) for grad in grads[3:]] == ([(1, 2, 5, 5), (2,)] if requested else [])
             assert all((numpy.asarray(grad) == 0).all() for grad in grads[3:])
 
 
