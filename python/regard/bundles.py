@@ -26,12 +26,12 @@ def add_bundle(path: str | os.PathLike[str]) -> None:
     _core.add_bundle(os.fspath(path))
 
 
-def _quote(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     return str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
 
 
 def _warn(what: str, error: BaseException, hint: str = "") -> None:
-    warnings.warn(f"regard: {_core.printable(f'{what}: {_quote(error)}{hint}')}", stacklevel=2)
+    warnings.warn(f"regard: {_core.printable(f'{what}: {_text_of(error)}{hint}')}", stacklevel=2)
 
 
 def _name_of(distribution: Any) -> str:

@@ -12,13 +12,13 @@ from .arrays import first_line, known_word, shape_of
 from .errors import RegardError, invalid, wrong_type
 
 
-def _quote_type(value: Any) -> str:
+def _text_of_type(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
 def quote(value: Any) -> str:
     """A value in a message, on one short line."""
-    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _quote_type(value)
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _text_of_type(value)
     said = " ".join(said.split())
     return said if len(said) <= 100 else said[:100] + "..."
 
@@ -49,9 +49,9 @@ def plain(name: str, value: Any, takes: str = "") -> Any:
     except Exception as error:  # such as a parameter that is not initialised yet
         raise invalid(f"{name} cannot be read: {first_line(error)}") from error
     if name == "mask" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
-        kind = "an array" if hasattr(value, "shape") else _quote_type(value)
+        kind = "an array" if hasattr(value, "shape") else _text_of_type(value)
         raise invalid(f"mask is {kind} and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
-    raise wrong_type(f"{name} is {_quote_type(value)}; it must be {takes}")
+    raise wrong_type(f"{name} is {_text_of_type(value)}; it must be {takes}")
 
 
 def whole(name: str, value: Any) -> int:
