@@ -17,7 +17,7 @@ from . import gradients
 from .call import Call
 from .run import Arrays
 from .seeds import words_of_key, words_of_numbers
-from .sharded import with_equal_sharding
+from .sharded import with_equal_axes
 from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
@@ -28,7 +28,7 @@ _RANKS = {"bias": 4, "bits": 4, "ranges": 3}
 
 @partial(jax.jit, static_argnums=0)
 def _compiled(call: Call, *arrays: jax.Array) -> Arrays:
-    results: Arrays = gradients.attend(call, *with_equal_sharding(arrays)[0])
+    results: Arrays = gradients.attend(call, *with_equal_axes(arrays)[0])
     return results
 
 

@@ -15,7 +15,7 @@ from ..errors import RefusedError
 from ..execution import plan_of
 from ..request import Request
 from .call import Call
-from .sharded import as_varying, with_equal_sharding
+from .sharded import as_varying, with_equal_axes
 from .targets import TARGET, platforms
 
 Arrays = tuple[jax.Array, ...]
@@ -24,7 +24,7 @@ _Array: Any = jax.ShapeDtypeStruct
 
 def run(call: Call, *arrays: jax.Array) -> Arrays:
     """The results in the problem's order."""
-    arrays, axes = with_equal_sharding(arrays)
+    arrays, axes = with_equal_axes(arrays)
     request = call.request(dict(zip(call.names, arrays, strict=True)))
     programs, refusals = {}, []
     for platform, usual in platforms().items():

@@ -22,7 +22,7 @@ def as_varying(value: jax.Array, axes: Axes) -> jax.Array:
     return jax.lax.pcast(value, tuple(sorted(missing)), to="varying") if missing else value
 
 
-def with_equal_sharding(values: Sequence[Any]) -> tuple[tuple[jax.Array, ...], Axes]:
+def with_equal_axes(values: Sequence[Any]) -> tuple[tuple[jax.Array, ...], Axes]:
     """All values, varying along every axis along which any of them varies.
 
     JAX then sums the gradients of shared values.
