@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/embedded.h"
+#include "compile/comments.h"
 
 namespace regard::aot {
 namespace {
@@ -24,18 +25,6 @@ void for_each_word(std::string_view text, Take take) {
     const auto length = static_cast<std::size_t>(end - text.begin());
     take(text.substr(0, length));
     text.remove_prefix(length);
-  }
-}
-
-std::string without_comments(std::string_view header) {
-  std::string code;
-  for (;;) {
-    const std::size_t start = header.find("/*");
-    code += header.substr(0, start);
-    if (start == std::string_view::npos) return code;
-    const std::size_t end = header.find("*/", start + 2);
-    if (end == std::string_view::npos) return code;
-    header.remove_prefix(end + 2);
   }
 }
 
