@@ -27,11 +27,11 @@ constexpr i32 edge = wave / 2;
 constexpr int block_threads(i32 threads, i64 = 1) {
   return threads;
 }
-/// The compiler gives a lane as many registers as this leaves it, and not one more.
+/// The compiler gives a lane as many registers as this leaves it, and not one more: 128 at least.
 constexpr int waves_per_simd(i32 threads, i64 resident_blocks = 1) {
-  constexpr int simds = 4;
+  constexpr int simds = 4, most = wave == 64 ? 4 : 8;
   const int waves = static_cast<int>(resident_blocks) * threads / (wave * simds);
-  return waves < 1 ? 1 : waves > 8 ? 8 : waves;
+  return waves < 1 ? 1 : waves > most ? most : waves;
 }
 
 /// Shared memory by its 32-bit address.
