@@ -14,22 +14,22 @@ class Prefetcher {
  public:
   /// Adds rows after all others.
   REGARD_NOINLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
-    if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
+    if (rows > 0 && end_ - next_ < capacity) spans_[end_++ % capacity] = {first, stride, bytes, rows};
   }
   /// Adds rows before all others.
   REGARD_NOINLINE void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
-    if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
+    if (rows > 0 && end_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
-  REGARD_INLINE bool empty() const { return next_ == last_; }
+  REGARD_INLINE bool empty() const { return next_ == end_; }
 
   /// Drops what has not been fetched yet.
-  void clear() { next_ = last_ = 0; }
+  void clear() { next_ = end_ = 0; }
 
   /// How many rows are waiting.
   i64 rows() const {
     i64 sum = 0;
-    for (u32 i = next_; i != last_; ++i) sum += spans_[i % capacity].rows;
+    for (u32 i = next_; i != end_; ++i) sum += spans_[i % capacity].rows;
     return sum;
   }
 
@@ -50,7 +50,7 @@ class Prefetcher {
   };
   static constexpr u32 capacity = 16;
   Span spans_[capacity];
-  u32 next_ = 0, last_ = 0;
+  u32 next_ = 0, end_ = 0;
 };
 
 }  // namespace regard

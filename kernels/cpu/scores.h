@@ -28,12 +28,12 @@ struct LaneRows {
 
   /// The rows numbered [first, first + count).
   REGARD_NOINLINE void find(const Head& first_head, i64 first, i64 count) {
-    HeadRow score = row_by_number(first_head, first);
+    HeadRow head_row = row_by_number(first_head, first);
     for (i64 lane = 0; lane < capacity; ++lane) {
-      head[lane] = static_cast<i32>(score.head);
-      row[lane] = static_cast<i32>(score.row);
-      if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(score.head);
-      if (lane + 1 < count && ++score.row == first_head.sequence.sq) score = {score.head + 1, 0};
+      head[lane] = static_cast<i32>(head_row.head);
+      row[lane] = static_cast<i32>(head_row.row);
+      if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(head_row.head);
+      if (lane + 1 < count && ++head_row.row == first_head.sequence.sq) head_row = {head_row.head + 1, 0};
     }
   }
 
