@@ -4,15 +4,11 @@
 #include <elf.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
-#include <stdexcept>
 #include <string>
 
+#include "emulator/rtc.h"
 #include "emulator/translate.h"
 #include "support/temporary_folder.h"
 
@@ -21,23 +17,7 @@ extern "C" __attribute__((visibility("default"))) int nvrtcVersion(int* major, i
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Program {
-  std::string source, log, ptx, code;
-};
-
-std::string read(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write(const fs::path& file, std::string_view text) {
-  std::ofstream(file, std::ios::binary) << text;
-}
-
-void run(const std::string& command, const fs::path& log) {
-  if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));
-}
+using emulator::Program, emulator::read, emulator::run, emulator::write;
 
 std::string compiled(const Program& program) {
   const regard::TemporaryFolder temporary;
@@ -55,14 +35,6 @@ std::string compiled(const Program& program) {
   std::string code = read(object);
   reinterpret_cast<Elf64_Ehdr*>(code.data())->e_machine = EM_CUDA;
   return code;
-}
-
-Program& of(void* program) {
-  return *static_cast<Program*>(program);
-}
-int copy(const std::string& text, char* to, std::size_t end_mark) {
-  std::memcpy(to, text.data(), text.size() + end_mark);
-  return 0;
 }
 
 /// A hash of everything that determines the code: this library and what kernels include, so that older code
@@ -84,53 +56,30 @@ int nvrtcVersion(int* major, int* minor) {
   *major = 13, *minor = 0;
   return 0;
 }
-const char* nvrtcGetErrorString(int result) {
-  return result == 0 ? "NVRTC_SUCCESS" : "NVRTC_ERROR_COMPILATION";
-}
-int nvrtcCreateProgram(void** program, const char* source, const char*, int, const char* const*,
-                       const char* const*) {
-  *program = new Program{source, {}, {}, {}};
-  return 0;
-}
-int nvrtcDestroyProgram(void** program) {
-  delete static_cast<Program*>(*program);
-  *program = nullptr;
-  return 0;
-}
+EMULATED_RTC(nvrtc, NVRTC)
 int nvrtcCompileProgram(void* program, int, const char* const*) {
-  Program& p = of(program);
-  try {
-    p.code = compiled(p);
-  } catch (const std::exception& error) {
-    p.log = error.what();
-    return 6;
-  }
+  const int result = emulator::compile_program(program, compiled);
+  if (result != emulator::success) return result;
+  Program& p = emulator::program_of(program);
   p.log = "Compiling entry function\nUsed 1 registers, used 0 barriers\n";
   p.ptx =
       fmt::format("// Compiler Build ID: emulator-{:x}\n// Cuda compilation tools, release 13.0, V13.0.0\n",
                   build_number());
-  return 0;
+  return result;
 }
 int nvrtcGetPTXSize(void* program, std::size_t* size) {
-  *size = of(program).ptx.size() + 1;
+  *size = emulator::program_of(program).ptx.size() + 1;
   return 0;
 }
 int nvrtcGetPTX(void* program, char* to) {
-  return copy(of(program).ptx, to, 1);
+  return emulator::copy(emulator::program_of(program).ptx, to, 1);
 }
 int nvrtcGetCUBINSize(void* program, std::size_t* size) {
-  *size = of(program).code.size();
+  *size = emulator::program_of(program).code.size();
   return 0;
 }
 int nvrtcGetCUBIN(void* program, char* to) {
-  return copy(of(program).code, to, 0);
-}
-int nvrtcGetProgramLogSize(void* program, std::size_t* size) {
-  *size = of(program).log.size() + 1;
-  return 0;
-}
-int nvrtcGetProgramLog(void* program, char* to) {
-  return copy(of(program).log, to, 1);
+  return emulator::copy(emulator::program_of(program).code, to, 0);
 }
 
 }  // extern "C"

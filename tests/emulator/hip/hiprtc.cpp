@@ -6,11 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,6 +15,7 @@
 #include "emulator/hip/chips.h"
 #include "emulator/hip/metadata.h"
 #include "emulator/hip/translate.h"
+#include "emulator/rtc.h"
 #include "support/temporary_folder.h"
 
 extern "C" __attribute__((visibility("default"))) int hiprtcVersion(int* major, int* minor);
@@ -26,23 +23,7 @@ extern "C" __attribute__((visibility("default"))) int hiprtcVersion(int* major, 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Program {
-  std::string source, log, code;
-};
-
-std::string read(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write(const fs::path& file, std::string_view text) {
-  std::ofstream(file, std::ios::binary) << text;
-}
-
-void run(const std::string& command, const fs::path& log) {
-  if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));
-}
+using emulator::Program, emulator::read, emulator::run, emulator::write;
 
 /// "gfx942" of "--offload-arch=gfx942:sramecc+".
 std::string chip_of(int count, const char* const* options) {
@@ -113,14 +94,6 @@ std::string compiled(const std::string& source, const std::string& chip) {
   return code;
 }
 
-Program& of(void* program) {
-  return *static_cast<Program*>(program);
-}
-int copy(const std::string& text, char* to, std::size_t end_mark) {
-  std::memcpy(to, text.data(), text.size() + end_mark);
-  return 0;
-}
-
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -130,42 +103,17 @@ int hiprtcVersion(int* major, int* minor) {
   *major = 6, *minor = 4;
   return 0;
 }
-const char* hiprtcGetErrorString(int result) {
-  return result == 0 ? "HIPRTC_SUCCESS" : "HIPRTC_ERROR_COMPILATION";
-}
-int hiprtcCreateProgram(void** program, const char* source, const char*, int, const char* const*,
-                        const char* const*) {
-  *program = new Program{source, {}, {}};
-  return 0;
-}
-int hiprtcDestroyProgram(void** program) {
-  delete static_cast<Program*>(*program);
-  *program = nullptr;
-  return 0;
-}
+EMULATED_RTC(hiprtc, HIPRTC)
 int hiprtcCompileProgram(void* program, int count, const char* const* options_of_user) {
-  Program& p = of(program);
-  try {
-    p.code = compiled(p.source, chip_of(count, options_of_user));
-  } catch (const std::exception& error) {
-    p.log = error.what();
-    return 6;
-  }
-  return 0;
+  return emulator::compile_program(
+      program, [&](const Program& p) { return compiled(p.source, chip_of(count, options_of_user)); });
 }
 int hiprtcGetCodeSize(void* program, std::size_t* size) {
-  *size = of(program).code.size();
+  *size = emulator::program_of(program).code.size();
   return 0;
 }
 int hiprtcGetCode(void* program, char* to) {
-  return copy(of(program).code, to, 0);
-}
-int hiprtcGetProgramLogSize(void* program, std::size_t* size) {
-  *size = of(program).log.size() + 1;
-  return 0;
-}
-int hiprtcGetProgramLog(void* program, char* to) {
-  return copy(of(program).log, to, 1);
+  return emulator::copy(emulator::program_of(program).code, to, 0);
 }
 
 }  // extern "C"
