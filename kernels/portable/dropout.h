@@ -37,13 +37,16 @@ REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_
         const i32 column = first_column + first * 8 + 2 * pair;
         u32 words[4];
         random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
-        // A tile that is a part of a group uses a part of the words.
-        u32 own[4];
+        // A tile that is a part of a group uses a part of the words. Each is selected: an index that is not
+        // known would put them all into local memory.
+        const i32 part = column % group / wave_keys;
+        u32 own[eights / 2];
 #pragma unroll
-        for (i32 i = 0; i < 4; ++i) own[i] = words[i];
-        for (i32 skipped = column % group / wave_keys; wave_keys < group && skipped > 0; --skipped) {
+        for (i32 i = 0; i < eights / 2; ++i) {
+          own[i] = words[i];
 #pragma unroll
-          for (i32 i = 0; i + eights / 2 < 4; ++i) own[i] = own[i + eights / 2];
+          for (i32 other = 1; other < group / wave_keys; ++other)
+            if (part == other) own[i] = words[other * (eights / 2) + i];
         }
 #pragma unroll
         for (i32 i = 0; i < eights; i += 2) p.keep(m, half, first + i, pair, at_most(own[i / 2], limits));
