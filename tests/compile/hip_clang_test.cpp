@@ -365,6 +365,20 @@ TEST_P(HipClang, CompilesWhatIsRenderedAlsoByHand) {
   EXPECT_TRUE(fs::exists(folder.path() + "/" + kernel->symbol + ".co"));
 }
 
+TEST_P(HipClang, PartsAreMergedWithoutSpills) {
+  for (const char* key : {"gfx942 portable_combine block_dv=32 warps=4 | fwd bf16",
+                          "gfx90a portable_combine block_dv=32 warps=4 | fwd fp32",
+                          "gfx1100 portable_combine block_dv=32 warps=4 | fwd bf16"}) {
+    const Result<Rendered> kernel =
+        parse_kernel_key(key).and_then([](const KernelKey& k) { return render(k); });
+    ASSERT_TRUE(kernel) << kernel.error().message;
+    const Result<Compiled> made = clang_->compile({kernel->symbol, kernel->source, kernel->options});
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->resources->spill_store_bytes, 0) << key;
+    EXPECT_EQ(made->resources->stack_bytes, 0) << key;
+  }
+}
+
 // The manifest is what `regard prebuild --strict` judges.
 TEST_P(HipClang, AKernelForSixteenBitsHasMatrixInstructions) {
   const auto resources_of = [&](const std::string& source, const char* text) {
