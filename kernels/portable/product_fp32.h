@@ -47,7 +47,7 @@ struct Product<false, together> {
   template <class Operand, i32 tiles, i32 across = 1>
   class B {
    public:
-    static constexpr i32 tiles_at_once = 2, interleave = 1;
+    static constexpr i32 tiles_at_once = tiles % 2 == 0 ? 2 : 1, interleave = 1;
     using Columns = DealtColumns<B, across>;
 
     REGARD_DEVICE B(u32 operand, i32 part) : first_(operand), column_(Columns::of_thread(part)) {}

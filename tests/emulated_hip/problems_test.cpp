@@ -34,7 +34,8 @@ const std::vector<std::string> problems = {
     "bwd fp32 d=59 b=1 h=2 s=100 mask=causal",
     "bwd bf16 d=128 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=512 b=1 h=1 s=100",
-    "bwd fp32 d=200 dv=111 b=1 h=2 s=70 bias=bh dbias"};
+    "bwd fp32 d=200 dv=111 b=1 h=2 s=70 bias=bh dbias",
+    "bwd fp32 d=32 b=1 h=1 s=40"};
 
 class HipProblems : public testing::TestWithParam<std::string> {};
 
