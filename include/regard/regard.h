@@ -64,8 +64,11 @@ typedef enum regard_dtype REGARD_IS_INT {
   REGARD_FP32 = 0,
   REGARD_BF16 = 1,
   REGARD_FP16 = 2,
-  REGARD_FP8 = 3, /* e4m3 */
+  REGARD_FP8 = 3, /* e4m3, as OCP defines it */
   REGARD_FP8_E5M2 = 4,
+  REGARD_FP8_FNUZ =
+      5, /* e4m3 of AMD's CDNA3: no infinity, no -0, and bits mean half of what they do in OCP's */
+  REGARD_FP8_E5M2_FNUZ = 6,
   REGARD_INT32 = 16,
   REGARD_UINT32 = 17,
   REGARD_UINT8 = 18,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/vector.h"
+#include "kernels/eight_bits.h"
 
 namespace regard {
 
@@ -38,12 +39,20 @@ REGARD_INLINE Word bfloat_bits_of_float(Float value) {
   return (all & 0x7fffffffu) > 0x7f800000u ? (all >> 16) | 0x40u : rounded;
 }
 
-/// e4m3: bias 7, no infinity, NaN is all ones. e5m2 is the upper half of an fp16.
-inline float float_of_e4m3(u8 bits) {
-  const u32 sign = (bits & 0x80u) << 24, exponent = (bits >> 3) & 15u, mantissa = bits & 7u;
-  if ((bits & 0x7f) == 0x7f) return __builtin_nanf("");
-  if (exponent == 0) return bits_as<float>(bits_as<u32>(static_cast<float>(mantissa) * 0x1p-9f) | sign);
-  return bits_as<float>(sign | ((exponent + 120) << 23) | (mantissa << 20));
+/// An 8-bit number. OCP's e5m2 is the upper half of an fp16; the others have no infinity.
+template <DType dtype>
+inline float float_of_eight_bits(u32 bits) {
+  using Bits = EightBits<dtype>;
+  if constexpr (dtype == DType::fp8_e5m2) {
+    return float_of_half_bits<u32, float>(bits << 8);
+  } else {
+    const u32 sign = bits & 0x80u, magnitude = bits & 0x7fu;
+    if ((Bits::fnuz ? bits : magnitude) == Bits::not_a_number) return __builtin_nanf("");
+    // Shifted to fp32's position, then scaled, which is exact for subnormals too.
+    constexpr float scale = bits_as<float>(static_cast<u32>(2 * 127 - Bits::bias) << 23);
+    const float scaled = bits_as<float>(magnitude << (23 - Bits::mantissa)) * scale;
+    return bits_as<float>(bits_as<u32>(scaled) | sign << 24);
+  }
 }
 
 /// One element.
@@ -55,10 +64,8 @@ REGARD_INLINE float load_scalar(const void* data, i64 index) {
     return bits_as<float>(static_cast<u32>(static_cast<const u16*>(data)[index]) << 16);
   } else if constexpr (dtype == DType::fp16) {
     return float_of_half_bits<u32, float>(static_cast<const u16*>(data)[index]);
-  } else if constexpr (dtype == DType::fp8) {
-    return float_of_e4m3(static_cast<const u8*>(data)[index]);
   } else {
-    return float_of_half_bits<u32, float>(static_cast<u32>(static_cast<const u8*>(data)[index]) << 8);
+    return float_of_eight_bits<dtype>(static_cast<const u8*>(data)[index]);
   }
 }
 

@@ -8,13 +8,15 @@
 
 namespace regard::generic {
 
-/// fp32 as an 8-bit float, to nearest even. e4m3 has no infinity: numbers that are too large become its
-/// largest number.
-template <int mantissa_bits, int bias, u32 largest, u32 overflow, u32 not_a_number>
+/// fp32 as an 8-bit float, to nearest even. Only OCP's e5m2 has infinity: numbers that are too large for
+/// another type become its largest number.
+template <DType dtype>
 inline u8 eight_bits_of_float(float value) {
+  using Bits = EightBits<dtype>;
+  constexpr u32 overflow = dtype == DType::fp8_e5m2 ? 0x7c : Bits::largest;
   const u32 all = bits_as<u32>(value), magnitude = all & 0x7fffffffu, sign = (all >> 24) & 0x80u;
-  if (magnitude > 0x7f800000u) return static_cast<u8>(sign | not_a_number);
-  constexpr int dropped = 23 - mantissa_bits;
+  if (magnitude > 0x7f800000u) return static_cast<u8>(sign | Bits::not_a_number);
+  constexpr int dropped = 23 - Bits::mantissa, bias = Bits::bias;
   u32 bits;
   if (magnitude < static_cast<u32>(128 - bias) << 23) {
     // Below the smallest normal number: the sum leaves the subnormal's bits, rounded, at the bottom of the
@@ -23,10 +25,10 @@ inline u8 eight_bits_of_float(float value) {
     bits = bits_as<u32>(bits_as<float>(magnitude) + bits_as<float>(one)) - one;
   } else {
     const u32 rounded = magnitude + (1u << (dropped - 1)) - 1 + ((magnitude >> dropped) & 1u);
-    bits = (rounded >> dropped) - (static_cast<u32>(127 - bias) << mantissa_bits);
-    if (bits > largest) bits = overflow;
+    bits = (rounded >> dropped) - (static_cast<u32>(127 - bias) << Bits::mantissa);
+    if (bits > Bits::largest) bits = overflow;
   }
-  return static_cast<u8>(sign | bits);
+  return static_cast<u8>(Bits::fnuz && bits == 0 ? 0 : sign | bits);
 }
 
 template <DType dtype>
@@ -49,6 +51,10 @@ inline void load_row(float* to, const u8* from, i32 dtype, i64 n) {
       return load_row_of<DType::fp8>(to, from, n);
     case DType::fp8_e5m2:
       return load_row_of<DType::fp8_e5m2>(to, from, n);
+    case DType::fp8_fnuz:
+      return load_row_of<DType::fp8_fnuz>(to, from, n);
+    case DType::fp8_e5m2_fnuz:
+      return load_row_of<DType::fp8_e5m2_fnuz>(to, from, n);
   }
 }
 
@@ -58,6 +64,11 @@ void store_row_of(u8* to, const float* from, float factor, i64 n) {
   for (; i + lanes <= n; i += lanes)
     store_floats<dtype>(to + i * bytes_of<dtype>, load<Floats>(from + i) * factor);
   for (; i < n; ++i) store_scalar<dtype>(to, i, from[i] * factor);
+}
+
+template <DType dtype>
+void store_eight_bits(u8* to, const float* from, float factor, i64 n) {
+  for (i64 i = 0; i < n; ++i) to[i] = eight_bits_of_float<dtype>(from[i] * factor);
 }
 
 /// to[0, n) = from[0, n) * factor.
@@ -70,11 +81,13 @@ inline void store_row(u8* to, const float* from, float factor, i32 dtype, i64 n)
     case DType::fp16:
       return store_row_of<DType::fp16>(to, from, factor, n);
     case DType::fp8:
-      for (i64 i = 0; i < n; ++i) to[i] = eight_bits_of_float<3, 7, 0x7e, 0x7e, 0x7f>(from[i] * factor);
-      return;
+      return store_eight_bits<DType::fp8>(to, from, factor, n);
     case DType::fp8_e5m2:
-      for (i64 i = 0; i < n; ++i) to[i] = eight_bits_of_float<2, 15, 0x7b, 0x7c, 0x7f>(from[i] * factor);
-      return;
+      return store_eight_bits<DType::fp8_e5m2>(to, from, factor, n);
+    case DType::fp8_fnuz:
+      return store_eight_bits<DType::fp8_fnuz>(to, from, factor, n);
+    case DType::fp8_e5m2_fnuz:
+      return store_eight_bits<DType::fp8_e5m2_fnuz>(to, from, factor, n);
   }
 }
 

@@ -1,8 +1,8 @@
 // 8-bit and 16-bit numbers, functions and bit operations in few instructions.
 #pragma once
 
+#include "kernels/eight_bits.h"
 #include "kernels/hip/wave.h"
-#include "kernels/numbers.h"
 
 namespace regard {
 
@@ -47,14 +47,23 @@ REGARD_DEVICE u32 pair(float low, float high) {
     return u32{bits_of_half(low)} | u32{bits_of_half(high)} << 16;
 }
 
-/// The high byte of fp8_e5m2 as fp16 is the number itself. That of e4m3, whose exponent has one bit fewer, is
-/// 2^8 times too small, and its NaN would be a number.
+/// An 8-bit number as fp16. OCP's e5m2 is fp16's high byte. fnuz's is half of that: one less in the exponent
+/// or, if the result is subnormal, a shift. e4m3, whose exponent has one bit fewer, is too small by a power
+/// of two.
 template <DType dtype>
 REGARD_DEVICE u32 half_of_fp8(u32 byte) {
+  using Bits = EightBits<dtype>;
   if constexpr (dtype == DType::fp8_e5m2) return byte << 8;
   const u32 magnitude = byte & 0x7fu, sign = (byte & 0x80u) << 8;
-  const _Float16 x = bits_as<_Float16>(static_cast<u16>(magnitude << 7)) * static_cast<_Float16>(256);
-  return sign | (magnitude == 0x7fu ? 0x7e00u : u32{bits_as<u16>(x)});
+  u32 number;
+  if constexpr (Bits::e4m3) {
+    constexpr _Float16 scale = 1 << (15 - Bits::bias);
+    const _Float16 x = bits_as<_Float16>(static_cast<u16>(magnitude << 7)) * scale;
+    number = bits_as<u16>(x);
+  } else {
+    number = magnitude < 8 ? magnitude << 7 : (magnitude << 8) - 0x400u;
+  }
+  return sign | ((Bits::fnuz ? byte : magnitude) == Bits::not_a_number ? 0x7e00u : number);
 }
 /// Two neighbouring fp8 numbers as fp16, which is exact.
 template <DType dtype>
@@ -65,16 +74,21 @@ REGARD_DEVICE u32 halves_of_fp8(u16 both) {
 /// Rounded to nearest even; numbers beyond the largest become the largest.
 template <DType dtype>
 REGARD_DEVICE u8 fp8_of(float x) {
-  constexpr i32 mantissa = dtype == DType::fp8 ? 3 : 2, bias = dtype == DType::fp8 ? 7 : 15;
-  constexpr float largest = dtype == DType::fp8 ? 448.0f : 57344.0f;
+  using Bits = EightBits<dtype>;
+  constexpr i32 mantissa = Bits::mantissa, bias = Bits::bias;
+  constexpr float largest =
+      bits_as<float>((Bits::largest << (23 - mantissa)) + (static_cast<u32>(127 - bias) << 23));
   const u32 sign = bits_as<u32>(x) >> 24 & 0x80u;
   float size = fabsf(x);
-  if (size != size) return static_cast<u8>(sign | 0x7fu);
+  if (size != size) return static_cast<u8>(sign | Bits::not_a_number);
   size = size < largest ? size : largest;
   // Below the smallest normal number a sum with a power of two leaves the last digits that there are.
   constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - bias) << 23),
                   rounder = bits_as<float>(static_cast<u32>(127 + 1 - bias + 23 - mantissa) << 23);
-  if (size < smallest) return static_cast<u8>(sign | (bits_as<u32>(size + rounder) - bits_as<u32>(rounder)));
+  if (size < smallest) {
+    const u32 bits = bits_as<u32>(size + rounder) - bits_as<u32>(rounder);
+    return static_cast<u8>(Bits::fnuz && bits == 0 ? 0 : sign | bits);
+  }
   constexpr i32 dropped = 23 - mantissa;
   const u32 bits = bits_as<u32>(size), half = (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
   const u32 rounded = (bits + half - (static_cast<u32>(127 - bias) << 23)) >> dropped;

@@ -15,32 +15,43 @@ constexpr ElementInfo table[] = {
 #undef REGARD_ROW
 };
 
-/// A binary float format narrower than fp32. Without infinity (e4m3) the largest code is NaN and the rest are
-/// finite.
+/// What a format has besides finite numbers: infinity and NaN, NaN as the largest code, or (fnuz) NaN as the
+/// code of -0, with a bias that is one more.
+enum class Specials : std::uint8_t { infinity, largest_is_nan, minus_zero_is_nan };
+
+/// A binary float format narrower than fp32.
 struct Format {
   int exponent_bits, mantissa_bits;
-  bool infinity;
+  Specials specials;
 
-  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  bool fnuz() const { return specials == Specials::minus_zero_is_nan; }
+  int bias() const { return (1 << (exponent_bits - 1)) - (fnuz() ? 0 : 1); }
   std::uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
   std::uint32_t infinity_code() const { return ((1u << exponent_bits) - 1) << mantissa_bits; }
   std::uint32_t nan_code() const {
-    return infinity ? infinity_code() | 1u << (mantissa_bits - 1) : sign() - 1;
+    if (specials == Specials::infinity) return infinity_code() | 1u << (mantissa_bits - 1);
+    return fnuz() ? sign() : sign() - 1;
   }
   /// The first code that is not finite.
-  std::uint32_t first_special() const { return infinity ? infinity_code() : nan_code(); }
+  std::uint32_t first_special() const {
+    return specials == Specials::infinity ? infinity_code() : nan_code();
+  }
 };
 
 std::optional<Format> format_of(Element element) {
   switch (element) {
     case Element::bf16:
-      return Format{8, 7, true};
+      return Format{8, 7, Specials::infinity};
     case Element::f16:
-      return Format{5, 10, true};
+      return Format{5, 10, Specials::infinity};
     case Element::f8_e4m3:
-      return Format{4, 3, false};
+      return Format{4, 3, Specials::largest_is_nan};
     case Element::f8_e5m2:
-      return Format{5, 2, true};
+      return Format{5, 2, Specials::infinity};
+    case Element::f8_e4m3fnuz:
+      return Format{4, 3, Specials::minus_zero_is_nan};
+    case Element::f8_e5m2fnuz:
+      return Format{5, 2, Specials::minus_zero_is_nan};
     default:
       return std::nullopt;
   }
@@ -175,6 +186,10 @@ Element element_of(regard_dtype dtype) {
       return Element::f8_e4m3;
     case REGARD_FP8_E5M2:
       return Element::f8_e5m2;
+    case REGARD_FP8_FNUZ:
+      return Element::f8_e4m3fnuz;
+    case REGARD_FP8_E5M2_FNUZ:
+      return Element::f8_e5m2fnuz;
     case REGARD_INT32:
       return Element::i32;
     case REGARD_UINT32:
@@ -198,8 +213,12 @@ std::optional<std::int64_t> bytes_of(Element element, std::span<const std::int64
 bool same_bits(Element from, Element to) {
   if (from == to) return true;
   if (to == Element::bf16) return from == Element::u16 || from == Element::raw16;
-  if (to == Element::f8_e4m3 || to == Element::f8_e5m2) return from == Element::u8 || from == Element::raw8;
+  if (is_eight_bit_float(to)) return from == Element::u8 || from == Element::raw8;
   return false;
+}
+
+bool is_eight_bit_float(Element element) {
+  return info(element).bytes == 1 && format_of(element).has_value();
 }
 
 bool is_float(Element element) {
@@ -223,6 +242,7 @@ std::uint32_t narrow(Element element, float value) {
       rebased >= 1
           ? shift_to_nearest_even((static_cast<std::uint64_t>(rebased - 1) << 23) + significand, shift)
           : shift_to_nearest_even(significand, shift + 1 - rebased);
+  if (format.fnuz() && code == 0) return 0;  // there is no -0
   return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(code, format.first_special()));
 }
 
@@ -230,8 +250,10 @@ float widen(Element element, std::uint32_t bits) {
   const Format format = *format_of(element);
   const float sign = (bits & format.sign()) != 0 ? -1.0f : 1.0f;
   const std::uint32_t code = bits & (format.sign() - 1);
-  if (format.infinity && code == format.infinity_code()) return sign * std::numeric_limits<float>::infinity();
-  if (code >= format.first_special()) return std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
+  if (format.specials == Specials::infinity && code == format.infinity_code())
+    return sign * std::numeric_limits<float>::infinity();
+  if (code >= format.first_special() || (format.fnuz() && bits == format.nan_code()))
+    return std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
   const int exponent = static_cast<int>(code >> format.mantissa_bits);
   const std::uint32_t mantissa = code & ((1u << format.mantissa_bits) - 1);
   const std::uint32_t significand = mantissa | (exponent == 0 ? 0u : 1u << format.mantissa_bits);

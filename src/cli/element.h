@@ -15,20 +15,22 @@ namespace regard::cli {
 
 // X(enumerator, bytes, .npy descr, safetensors dtype, description). NumPy has no bf16 and no fp8: .npy files
 // hold them as the unsigned integer (or the void type that ml_dtypes writes) of the same size.
-#define REGARD_ELEMENTS(X)                       \
-  X(f64, 8, "<f8", "F64", "float64")             \
-  X(f32, 4, "<f4", "F32", "float32")             \
-  X(f16, 2, "<f2", "F16", "float16")             \
-  X(bf16, 2, "", "BF16", "bfloat16")             \
-  X(f8_e4m3, 1, "", "F8_E4M3", "float8_e4m3")    \
-  X(f8_e5m2, 1, "", "F8_E5M2", "float8_e5m2")    \
-  X(i64, 8, "<i8", "I64", "int64")               \
-  X(i32, 4, "<i4", "I32", "int32")               \
-  X(u64, 8, "<u8", "U64", "uint64")              \
-  X(u32, 4, "<u4", "U32", "uint32")              \
-  X(u16, 2, "<u2", "U16", "uint16")              \
-  X(u8, 1, "|u1", "U8", "uint8")                 \
-  X(raw16, 2, "<V2", "", "two raw bytes (void)") \
+#define REGARD_ELEMENTS(X)                                \
+  X(f64, 8, "<f8", "F64", "float64")                      \
+  X(f32, 4, "<f4", "F32", "float32")                      \
+  X(f16, 2, "<f2", "F16", "float16")                      \
+  X(bf16, 2, "", "BF16", "bfloat16")                      \
+  X(f8_e4m3, 1, "", "F8_E4M3", "float8_e4m3")             \
+  X(f8_e5m2, 1, "", "F8_E5M2", "float8_e5m2")             \
+  X(f8_e4m3fnuz, 1, "", "F8_E4M3FNUZ", "float8_e4m3fnuz") \
+  X(f8_e5m2fnuz, 1, "", "F8_E5M2FNUZ", "float8_e5m2fnuz") \
+  X(i64, 8, "<i8", "I64", "int64")                        \
+  X(i32, 4, "<i4", "I32", "int32")                        \
+  X(u64, 8, "<u8", "U64", "uint64")                       \
+  X(u32, 4, "<u4", "U32", "uint32")                       \
+  X(u16, 2, "<u2", "U16", "uint16")                       \
+  X(u8, 1, "|u1", "U8", "uint8")                          \
+  X(raw16, 2, "<V2", "", "two raw bytes (void)")          \
   X(raw8, 1, "|V1", "", "one raw byte (void)")
 
 enum class Element : std::uint8_t {
@@ -46,6 +48,7 @@ std::span<const ElementInfo> element_table();
 const ElementInfo& info(Element);
 
 Element element_of(regard_dtype);
+bool is_eight_bit_float(Element);
 
 /// An array in a file: a view of the file's bytes, row-major, little-endian.
 struct ArrayView {

@@ -166,7 +166,7 @@ Result<ArrayView> read_npy(std::span<const std::byte> file) {
 
 std::string npy_header(Element element, std::span<const std::int64_t> shape) {
   if (element == Element::bf16) element = Element::u16;
-  if (element == Element::f8_e4m3 || element == Element::f8_e5m2) element = Element::u8;
+  if (is_eight_bit_float(element)) element = Element::u8;
   std::string dictionary =
       "{'descr': '" + std::string(info(element).npy) + "', 'fortran_order': False, 'shape': (";
   for (const std::int64_t size : shape) dictionary += std::to_string(size) + ", ";

@@ -201,7 +201,7 @@ void Tensors::allocate(regard_role role, const Tensor& expected) {
     throw error(REGARD_NO_MEMORY,
                 fmt::format("not enough memory for {}: {} bytes", regard_role_name(role), *size));
   }
-  std::memset(memory_.back().get(), 0xff, padded);  // NaN in every float type
+  std::memset(memory_.back().get(), 0xff, padded);  // NaN; in fnuz types the lowest number
   Tensor tensor = expected;
   tensor.data = memory_.back().get();
   arguments_.set(role, tensor);

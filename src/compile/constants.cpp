@@ -8,9 +8,11 @@ namespace regard {
 namespace {
 
 #define REGARD_ENUMERATOR(name, word, doc) " " #name ","
+constexpr std::string_view passes = "enum class Pass {" REGARD_PASS(REGARD_ENUMERATOR) " };\n";
+constexpr std::string_view dtypes = "enum class DType {" REGARD_DTYPE(REGARD_ENUMERATOR) " };\n";
+constexpr std::string_view dtypes_of_cuda =
+    "enum class DType {" REGARD_COMMON_DTYPE(REGARD_ENUMERATOR) " };\n";
 constexpr std::string_view enumerations =
-    "enum class Pass {" REGARD_PASS(REGARD_ENUMERATOR) " };\n"
-    "enum class DType {" REGARD_DTYPE(REGARD_ENUMERATOR) " };\n"
     "enum class Mask {" REGARD_MASK(REGARD_ENUMERATOR) " };\n"
     "enum class Bias {" REGARD_BIAS(REGARD_ENUMERATOR) " };\n"
     "enum class Descale {" REGARD_DESCALE(REGARD_ENUMERATOR) " };\n"
@@ -67,6 +69,8 @@ void add(std::string& text, std::string_view name, T value) {
 
 std::string constants(const KernelKey& key, const Target& target) {
   std::string text = "namespace regard {\n";
+  text += passes;
+  text += target.kind == TargetKind::cuda ? dtypes_of_cuda : dtypes;
   text += enumerations;
 
   text += "namespace config {\n";

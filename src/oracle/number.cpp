@@ -41,36 +41,36 @@ double Format::floor() const {
   return std::ldexp(1.0, smallest_exponent() - mantissa_bits - 1);
 }
 double Format::largest() const {
-  // e4m3 uses the highest exponent for numbers as well, except for the all-ones mantissa.
-  const double significand = 2.0 - std::ldexp(1.0, infinity ? -mantissa_bits : 1 - mantissa_bits);
-  return std::ldexp(significand, infinity ? bias() : bias() + 1);
+  return decode_bits(*this, largest_bits());
 }
 
 Format format(regard_dtype dtype) {
   switch (dtype) {
     case REGARD_BF16:
-      return {8, 7, true};
+      return {8, 7, Specials::ieee};
     case REGARD_FP16:
-      return {5, 10, true};
+      return {5, 10, Specials::ieee};
     case REGARD_FP8:
-      return {4, 3, false};
+      return {4, 3, Specials::ones};
     case REGARD_FP8_E5M2:
-      return {5, 2, true};
+      return {5, 2, Specials::ieee};
+    case REGARD_FP8_FNUZ:
+      return {4, 3, Specials::minus_zero};
+    case REGARD_FP8_E5M2_FNUZ:
+      return {5, 2, Specials::minus_zero};
     default:
-      return {8, 23, true};
+      return {8, 23, Specials::ieee};
   }
 }
 
 double decode_bits(const Format& format, std::uint32_t bits) {
-  const std::uint32_t ones_exponent = (1u << format.exponent_bits) - 1;
-  const std::uint32_t ones_mantissa = (1u << format.mantissa_bits) - 1;
-  const std::uint32_t mantissa = bits & ones_mantissa;
-  const std::uint32_t exponent = (bits >> format.mantissa_bits) & ones_exponent;
-  const double sign = (bits >> (format.exponent_bits + format.mantissa_bits)) & 1 ? -1 : 1;
-  if (exponent == ones_exponent) {
-    if (format.infinity) return mantissa == 0 ? sign * infinity : nan;
-    if (mantissa == ones_mantissa) return nan;
-  }
+  const std::uint32_t mantissa = bits & ((1u << format.mantissa_bits) - 1);
+  const std::uint32_t exponent = (bits >> format.mantissa_bits) & ((1u << format.exponent_bits) - 1);
+  const std::uint32_t minus_zero = 1u << (format.exponent_bits + format.mantissa_bits);
+  const double sign = (bits & minus_zero) != 0 ? -1 : 1;
+  if (format.specials == Specials::minus_zero && bits == minus_zero) return nan;
+  if ((bits & ~minus_zero) > format.largest_bits())
+    return format.specials == Specials::ieee && mantissa == 0 ? sign * infinity : nan;
   const double fraction = std::ldexp(mantissa, -format.mantissa_bits);
   if (exponent == 0) return sign * std::ldexp(fraction, format.smallest_exponent());
   return sign * std::ldexp(1 + fraction, static_cast<int>(exponent) - format.bias());
@@ -79,9 +79,10 @@ double decode_bits(const Format& format, std::uint32_t bits) {
 std::uint32_t encode_bits(const Format& format, double value) {
   constexpr int m_of_double = 52, bias_of_double = 1023;
   const int m = format.mantissa_bits, smallest = format.smallest_exponent();
-  const std::uint32_t ones_exponent = ((1u << format.exponent_bits) - 1) << m, ones_mantissa = (1u << m) - 1;
-  const std::uint32_t sign = std::signbit(value) ? 1u << (format.exponent_bits + m) : 0;
-  if (std::isnan(value)) return sign | ones_exponent | ones_mantissa;
+  const bool fnuz = format.specials == Specials::minus_zero;
+  const std::uint32_t minus_zero = 1u << (format.exponent_bits + m);
+  const std::uint32_t sign = std::signbit(value) ? minus_zero : 0;
+  if (std::isnan(value)) return fnuz ? minus_zero : sign | (minus_zero - 1);
   const auto bits = std::bit_cast<std::uint64_t>(std::fabs(value));
   const int exponent = static_cast<int>(bits >> m_of_double) - bias_of_double;
   constexpr std::uint64_t implied = std::uint64_t{1} << m_of_double;
@@ -93,7 +94,8 @@ std::uint32_t encode_bits(const Format& format, double value) {
   if (rest > half || (rest == half && kept % 2 == 1)) ++kept;
   // The implied bit counts as one in the exponent, and a carry as one more.
   if (exponent >= smallest) kept += static_cast<std::uint64_t>(exponent - smallest) << m;
-  const std::uint32_t most = format.infinity ? ones_exponent : (ones_exponent | ones_mantissa) - 1;
+  const std::uint32_t most = format.largest_bits() + (format.specials == Specials::ieee ? 1 : 0);
+  if (fnuz && kept == 0) return 0;
   return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(kept, most));
 }
 
@@ -109,6 +111,10 @@ double decode(regard_dtype dtype, const void* data, std::int64_t index) {
       return process_lifetime<table<REGARD_FP8>>()[load<std::uint8_t>(data, index)];
     case REGARD_FP8_E5M2:
       return process_lifetime<table<REGARD_FP8_E5M2>>()[load<std::uint8_t>(data, index)];
+    case REGARD_FP8_FNUZ:
+      return process_lifetime<table<REGARD_FP8_FNUZ>>()[load<std::uint8_t>(data, index)];
+    case REGARD_FP8_E5M2_FNUZ:
+      return process_lifetime<table<REGARD_FP8_E5M2_FNUZ>>()[load<std::uint8_t>(data, index)];
     case REGARD_INT32:
       return load<std::int32_t>(data, index);
     case REGARD_UINT32:
@@ -130,6 +136,8 @@ void encode(regard_dtype dtype, void* data, std::int64_t index, double value) {
       return store(data, index, static_cast<std::uint16_t>(encode_bits(format(dtype), value)));
     case REGARD_FP8:
     case REGARD_FP8_E5M2:
+    case REGARD_FP8_FNUZ:
+    case REGARD_FP8_E5M2_FNUZ:
       return store(data, index, static_cast<std::uint8_t>(encode_bits(format(dtype), value)));
     case REGARD_INT32:
       return store(data, index, static_cast<std::int32_t>(value));

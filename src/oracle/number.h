@@ -8,12 +8,26 @@
 
 namespace regard::oracle {
 
+/// The patterns that are not numbers. Without infinity overflow saturates.
+enum class Specials : std::uint8_t {
+  ieee,       ///< the highest exponent: infinity and NaN
+  ones,       ///< all ones: NaN (e4m3)
+  minus_zero  ///< that of -0: NaN (fnuz types, whose bias is one more)
+};
+
 /// A binary floating-point format, by what distinguishes it.
 struct Format {
   int exponent_bits, mantissa_bits;
-  bool infinity;  ///< false for e4m3: no infinity, the all-ones pattern is NaN, overflow saturates
+  Specials specials;
 
-  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  constexpr int bias() const {
+    return (1 << (exponent_bits - 1)) - (specials == Specials::minus_zero ? 0 : 1);
+  }
+  constexpr std::uint32_t largest_bits() const {
+    const std::uint32_t ones = (1u << (exponent_bits + mantissa_bits)) - 1;
+    if (specials == Specials::ieee) return ones - (1u << mantissa_bits);
+    return specials == Specials::ones ? ones - 1 : ones;
+  }
   constexpr int smallest_exponent() const { return 1 - bias(); }
   /// Half a unit in the last place relative to the value: the largest relative rounding error.
   double unit() const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "plan/recipe.h"
@@ -45,10 +46,22 @@ Refusal target_has_features(const Question& q) {
   return {};
 }
 
+/// "; cpu and hip targets compute in fp8_fnuz", if no target of this kind does.
+std::string elsewhere(DType dtype, TargetKind here) {
+  std::set<TargetKind> kinds;
+  for (const Target& other : *targets())
+    if (contains(other.dtypes, dtype)) kinds.insert(other.kind);
+  if (kinds.empty() || kinds.contains(here)) return {};
+  std::string text;
+  for (const TargetKind kind : kinds) text += fmt::format("{}{}", text.empty() ? "; " : " and ", word(kind));
+  return fmt::format("{} targets compute in {}", text, word(dtype));
+}
+
 Refusal dtype_on_target(const Question& q) {
-  if (contains(q.target.dtypes, q.problem.dtype)) return {};
-  return fmt::format("{} does not compute in {}; it takes {}", q.target.name, word(q.problem.dtype),
-                     words(q.target.dtypes));
+  const DType dtype = q.problem.dtype;
+  if (contains(q.target.dtypes, dtype)) return {};
+  return fmt::format("{} does not compute in {}; it takes {}{}", q.target.name, word(dtype),
+                     words(q.target.dtypes), elsewhere(dtype, q.target.kind));
 }
 
 Refusal kernel_takes_dtype(const Question& q) {

@@ -22,8 +22,9 @@ std::string expected(const TensorSpec& spec) {
 
 /// A caller can pass any number.
 std::string dtype_name(regard_dtype given) {
-  for (const regard_dtype dtype : {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2,
-                                   REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
+  for (const regard_dtype dtype :
+       {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2, REGARD_FP8_FNUZ,
+        REGARD_FP8_E5M2_FNUZ, REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
     if (given == dtype) return std::string(word(dtype));
   }
   return "of the unknown dtype " + std::to_string(given);

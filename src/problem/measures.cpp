@@ -45,6 +45,8 @@ std::size_t bytes_of(DType dtype) {
       return 2;
     case DType::fp8:
     case DType::fp8_e5m2:
+    case DType::fp8_fnuz:
+    case DType::fp8_e5m2_fnuz:
       return 1;
   }
   return 0;

@@ -22,6 +22,8 @@ constexpr OtherNames table[] = {
     {"torch.float16 torch.half", "fp16"},
     {"float8 float8_e4m3 float8_e4m3fn e4m3fn fp8e4m3 torch.float8_e4m3fn", "fp8"},
     {"float8_e5m2 fp8e5m2 torch.float8_e5m2", "fp8_e5m2"},
+    {"float8_e4m3fnuz fp8e4m3fnuz fp8_e4m3fnuz torch.float8_e4m3fnuz", "fp8_fnuz"},
+    {"float8_e5m2fnuz fp8e5m2fnuz fp8_e5m2fnuz torch.float8_e5m2fnuz", "fp8_e5m2_fnuz"},
 
     {"batch batch_size bsz bs n_batch num_batches", "b=2"},
     {"heads num_heads n_heads nheads nhead n_head num_attention_heads", "h=16"},

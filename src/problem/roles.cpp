@@ -380,6 +380,8 @@ std::size_t bytes_of(regard_dtype dtype) {
       return 2;
     case REGARD_FP8:
     case REGARD_FP8_E5M2:
+    case REGARD_FP8_FNUZ:
+    case REGARD_FP8_E5M2_FNUZ:
     case REGARD_UINT8:
       return 1;
     case REGARD_UINT64:

@@ -95,7 +95,7 @@ Status eight_bit_inputs(const Problem& p) {
   }
   if (p.descale != Descale::none && (!eight_bits || p.pass != Pass::fwd)) {
     return invalid(pair("descale", p.descale) +
-                   " needs fwd with fp8 or fp8_e5m2 inputs; leave descale out or change the dtype");
+                   " needs fwd with 8-bit inputs; leave descale out or change the dtype");
   }
   return {};
 }

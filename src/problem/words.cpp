@@ -4,9 +4,20 @@ namespace regard {
 namespace {
 
 constexpr Alias aliases[] = {
-    {"f32", "fp32"},     {"float32", "fp32"}, {"float", "fp32"},    {"bfloat16", "bf16"},
-    {"f16", "fp16"},     {"float16", "fp16"}, {"half", "fp16"},     {"e4m3", "fp8"},
-    {"fp8_e4m3", "fp8"}, {"bf8", "fp8_e5m2"}, {"e5m2", "fp8_e5m2"},
+    {"f32", "fp32"},
+    {"float32", "fp32"},
+    {"float", "fp32"},
+    {"bfloat16", "bf16"},
+    {"f16", "fp16"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"e4m3", "fp8"},
+    {"fp8_e4m3", "fp8"},
+    {"bf8", "fp8_e5m2"},
+    {"e5m2", "fp8_e5m2"},
+    {"e4m3fnuz", "fp8_fnuz"},
+    {"fp8_e4m3_fnuz", "fp8_fnuz"},
+    {"e5m2fnuz", "fp8_e5m2_fnuz"},
 };
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace regard::cli {
 namespace {
 
-constexpr Element narrow_types[] = {Element::bf16, Element::f16, Element::f8_e4m3, Element::f8_e5m2};
+constexpr Element narrow_types[] = {Element::bf16,    Element::f16,         Element::f8_e4m3,
+                                    Element::f8_e5m2, Element::f8_e4m3fnuz, Element::f8_e5m2fnuz};
 
 std::uint32_t codes(Element element) {
   return 1u << (8 * info(element).bytes);
@@ -48,6 +49,20 @@ TEST(Narrow, OverflowIsInfinityWhereThereIsOneAndNanInE4m3) {
   EXPECT_EQ(narrow(Element::f8_e4m3, 448.0f), 0x7eu);
   EXPECT_EQ(narrow(Element::f8_e4m3, 480.0f), 0x7fu);
   EXPECT_EQ(narrow(Element::f8_e5m2, -INFINITY), 0xfcu);
+}
+
+TEST(Narrow, FnuzTypesHaveNanInThePlaceOfMinusZero) {
+  for (const Element element : {Element::f8_e4m3fnuz, Element::f8_e5m2fnuz}) {
+    EXPECT_EQ(narrow(element, -0.0f), 0u);
+    EXPECT_EQ(narrow(element, -1e-9f), 0u);
+    for (const float value : {NAN, -NAN, INFINITY, -INFINITY, 1e9f, -1e9f})
+      EXPECT_EQ(narrow(element, value), 0x80u) << value;
+    EXPECT_TRUE(std::isnan(widen(element, 0x80)));
+  }
+  EXPECT_EQ(widen(Element::f8_e4m3fnuz, 0x7f), 240.0f);
+  EXPECT_EQ(widen(Element::f8_e4m3fnuz, 0x81), -0x1p-10f);
+  EXPECT_EQ(widen(Element::f8_e5m2fnuz, 0x7f), 57344.0f);
+  EXPECT_EQ(widen(Element::f8_e5m2fnuz, 0x01), 0x1p-17f);
 }
 
 TEST(Convert, RoundsDoublesOnce) {

@@ -4,10 +4,16 @@
 #include <functional>
 #include <string>
 
+#include "support/case.h"
+
 namespace regard::test {
 
 /// Makes another source of a rendered one.
 using Change = std::function<std::string(const std::string& source)>;
+
+/// Computes the outputs. Returns an empty string or what is wrong.
+std::string compute_on(const std::string& chip, Case&, const Change& change = {}, int seed = 1,
+                       const std::string& family = "");
 
 /// Plans the problem for `chip`, runs the stages, and checks the results by the oracle. Returns an empty
 /// string or what is wrong. `change`: of the source of the main stage. `seed`: of the order of events.

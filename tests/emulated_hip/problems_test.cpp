@@ -7,6 +7,7 @@
 
 #include "emulated_hip/kernel.h"
 #include "emulated_hip/problem.h"
+#include "support/every_code.h"
 
 namespace regard::test {
 namespace {
@@ -47,6 +48,16 @@ TEST_P(HipProblems, AreRight) {
     const bool first = i == 0 || problems[i - 1].substr(0, 3) != problems[i].substr(0, 3);
     if (!first && i % 2 != chip % 2) continue;
     EXPECT_EQ(mistakes_on(GetParam(), problems[i]), "") << problems[i] << " on " << GetParam();
+  }
+}
+
+TEST_P(HipProblems, EveryCodeIsExact) {
+  std::vector<std::string> dtypes = {"fp8_fnuz", "fp8_e5m2_fnuz"};
+  if (GetParam() == "gfx942") dtypes.insert(dtypes.end(), {"fp8", "fp8_e5m2"});
+  for (const std::string& dtype : dtypes) {
+    Case c = every_code(dtype);
+    EXPECT_EQ(compute_on(GetParam(), c), "") << dtype;
+    EXPECT_EQ(wrong_codes(c, GetParam() == "gfx90a"), "") << dtype;  // which has no subnormal operands
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
+#include "support/every_code.h"
 
 namespace regard::test {
 namespace {
@@ -69,6 +70,15 @@ TEST_P(EightBits, ExtremeScores) {
   huge.q_scale = 400;
   expect_right("fwd fp8 lse b=1 h=2 sq=70 sk=500 d=128", path(), huge);
   expect_right("fwd fp8 lse b=1 h=2 sq=70 sk=500 d=128 scale=100000000", path(), huge);
+}
+
+TEST_P(EightBits, EveryCodeIsExact) {
+  for (const std::string dtype : {"fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"}) {
+    if (GetParam().starts_with("sm_") && dtype.ends_with("fnuz")) continue;  // not on CUDA
+    Case c = every_code(dtype);
+    EXPECT_EQ(run(c, path()), "") << dtype;
+    EXPECT_EQ(wrong_codes(c, GetParam() == "gfx90a"), "") << dtype;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EightBits, testing::ValuesIn(runnable_targets()), [](const auto& info) {

@@ -92,7 +92,7 @@ TEST_P(Generic, EveryDtype) {
     expect_right("fwd " + dtype + " b=2 h=2 s=90 d=64 mask=causal lse", path());
     expect_right("bwd " + dtype + " b=2 h=2 s=90 d=64 mask=causal bias=1h dbias sink", path());
   }
-  for (const std::string dtype : {"fp8", "fp8_e5m2"}) {
+  for (const std::string dtype : {"fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"}) {
     for (const std::string out : {"bf16", "fp16", "fp32", dtype.c_str()})
       expect_right("fwd " + dtype + " b=2 h=2 s=90 d=32 lse bias=11 out=" + out, path());
     expect_right("fwd " + dtype + " b=2 hq=4 hk=2 s=90 d=32 descale=head lse", path());

@@ -35,7 +35,8 @@ TEST_P(EveryPattern, MidpointsRoundToEven) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryPattern,
-                         testing::Values(REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2));
+                         testing::Values(REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2,
+                                         REGARD_FP8_FNUZ, REGARD_FP8_E5M2_FNUZ));
 
 TEST(Number, KnownValues) {
   EXPECT_EQ(decode_bits(format(REGARD_BF16), 0x3f80), 1.0);
@@ -47,6 +48,39 @@ TEST(Number, KnownValues) {
   EXPECT_TRUE(std::isnan(decode_bits(format(REGARD_FP8), 0xff)));
   EXPECT_EQ(decode_bits(format(REGARD_FP8_E5M2), 0x7b), 57344.0);
   EXPECT_EQ(decode_bits(format(REGARD_FP8_E5M2), 0xfc), -infinity);
+}
+
+TEST(Number, FnuzTypesHaveHalfTheNumbersOfOcpsTypesAndOthersInPlaceOfInfinity) {
+  const auto expect_half = [](regard_dtype fnuz, regard_dtype ocp) {
+    for (std::uint32_t bits = 0; bits < 256; ++bits) {
+      const double number = decode_bits(format(fnuz), bits), of_ocp = decode_bits(format(ocp), bits);
+      EXPECT_EQ(std::isnan(number), bits == 0x80);
+      if (bits != 0x80 && std::isfinite(of_ocp)) {
+        EXPECT_EQ(number, of_ocp / 2) << bits;
+      }
+    }
+  };
+  expect_half(REGARD_FP8_FNUZ, REGARD_FP8);
+  expect_half(REGARD_FP8_E5M2_FNUZ, REGARD_FP8_E5M2);
+  EXPECT_EQ(decode_bits(format(REGARD_FP8_FNUZ), 0x01), 0x1p-10);
+  EXPECT_EQ(decode_bits(format(REGARD_FP8_FNUZ), 0x7f), 240.0);
+  EXPECT_EQ(decode_bits(format(REGARD_FP8_FNUZ), 0xff), -240.0);
+  EXPECT_EQ(decode_bits(format(REGARD_FP8_E5M2_FNUZ), 0x01), 0x1p-17);
+  const double largest[] = {32768, 40960, 49152, 57344};
+  for (std::uint32_t i = 0; i < 4; ++i)
+    EXPECT_EQ(decode_bits(format(REGARD_FP8_E5M2_FNUZ), 0x7c + i), largest[i]);
+}
+
+TEST(Number, FnuzTypesSaturateAndHaveNoMinusZero) {
+  EXPECT_EQ(encode_bits(format(REGARD_FP8_FNUZ), 1000), 0x7fu);
+  EXPECT_EQ(encode_bits(format(REGARD_FP8_FNUZ), -infinity), 0xffu);
+  EXPECT_EQ(encode_bits(format(REGARD_FP8_E5M2_FNUZ), 1e9), 0x7fu);
+  for (const regard_dtype dtype : {REGARD_FP8_FNUZ, REGARD_FP8_E5M2_FNUZ}) {
+    EXPECT_EQ(encode_bits(format(dtype), -0.0), 0u);
+    EXPECT_EQ(encode_bits(format(dtype), -1e-9), 0u);
+    EXPECT_EQ(encode_bits(format(dtype), nan), 0x80u);
+    EXPECT_EQ(encode_bits(format(dtype), -nan), 0x80u);
+  }
 }
 
 TEST(Number, OverflowIsInfinityExceptInE4m3) {

@@ -107,6 +107,16 @@ TEST(Plan, EveryValidProblemHasAPlanOnEveryCpuTargetWithKernels) {
   }
 }
 
+TEST(Plan, NoCudaTargetTakesFnuzTypesAndEveryAmdTargetDoes) {
+  for (const Target& target : *targets())
+    for (std::string_view dtype : {"fp8_fnuz", "fp8_e5m2_fnuz"}) {
+      if (target.name == "cpu-amx-emulated") continue;
+      const Result<Plan> planned =
+          plan(problem(fmt::format("fwd {} b=1 h=4 s=300 d=128", dtype)), target, {});
+      EXPECT_EQ(planned.has_value(), target.kind != TargetKind::cuda) << target.name << " " << dtype;
+    }
+}
+
 TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
   const std::string_view text = "fwd bf16 b=2 h=16 s=1024 d=128";
   EXPECT_EQ(planned(text, {.family = "generic"}), "cpu_generic_forward");

@@ -184,6 +184,9 @@ const std::vector<Refused>& refused_scenes() {
        "take it out of REGARD_DISABLE"},
       {{"dtype_on_target", "fwd fp8 b=1 h=1 s=1 d=64", "sm_75", "portable_forward"},
        "sm_75 does not compute in fp8; it takes fp32, fp16"},
+      {{"dtype_on_target", "fwd fp8_fnuz b=1 h=1 s=1 d=64", "sm_90a", "portable_forward"},
+       "sm_90a does not compute in fp8_fnuz; it takes fp32, fp16, bf16, fp8, fp8_e5m2; cpu and hip targets "
+       "compute in fp8_fnuz"},
       {{"kernel_takes_dtype", "fwd fp32 b=1 h=1 s=1 d=64", "sm_80", "portable_forward", tile128()},
        "it does not take fp32; it takes bf16, fp16"},
       {{"head_dims_fit", "fwd bf16 b=1 h=1 s=1 d=160", "sm_80", "portable_forward", tile128()},

@@ -89,6 +89,7 @@ TEST(DTypes, BytesAndDefaultOutput) {
   EXPECT_EQ(bytes_of(DType::fp8_e5m2), 1u);
   EXPECT_EQ(default_out(DType::fp32), DType::fp32);
   EXPECT_EQ(default_out(DType::fp8), DType::bf16);
+  EXPECT_EQ(default_out(DType::fp8_e5m2_fnuz), DType::bf16);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "problem/words.h"
 #include "tensor_set.h"
 
 namespace regard {
@@ -69,11 +70,13 @@ TEST(TensorSpec, DTypes) {
   EXPECT_EQ(spec("fwd fp16 h=1 s=8 d=16 bias=11 bias_type=fp32", REGARD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("bwd bf16 h=1 s=8 d=16 bias=11 bias_type=fp32 dbias", REGARD_GRAD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("bwd fp16 h=1 s=8 d=16", REGARD_LSE).dtype, REGARD_FP32);
-  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp8, DType::fp8_e5m2}) {
+  for (std::size_t i = 0; i < words_of<DType>().size(); ++i) {
+    const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(word(c_dtype(dtype)), word(dtype));
     EXPECT_EQ(bytes_of(c_dtype(dtype)), bytes_of(dtype));
   }
   EXPECT_EQ(c_dtype(DType::fp8_e5m2), REGARD_FP8_E5M2);
+  EXPECT_EQ(c_dtype(DType::fp8_e5m2_fnuz), REGARD_FP8_E5M2_FNUZ);
 }
 
 TEST(TensorSpec, UseFollowsThePass) {

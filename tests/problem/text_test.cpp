@@ -34,6 +34,7 @@ TEST(ProblemText, PrintsCanonically) {
       "fwd fp32 b=1 h=1 s=0 d=192 dv=128",
       "fwd bf16 b=1 h=4 s=64 d=64 mask=window:-1,3,top_left,sink=4 softcap=50 scale=0.125",
       "fwd fp8_e5m2 b=1 h=4 s=64 d=64 out=fp32 descale=head",
+      "fwd fp8_fnuz b=1 h=4 s=64 d=64 out=fp8_fnuz",
       "fwd bf16 b=3 h=4 s=64 d=64 varlen lengths ranges bits tq=100 tk=120",
       "append bf16 b=2 h=4 s=64 d=64 paged=32 table=sglang rope=half rotary=32 snew=8",
   };
@@ -105,6 +106,8 @@ TEST(ProblemText, Aliases) {
   EXPECT_EQ(parsed("fwd bfloat16").dtype, DType::bf16);
   EXPECT_EQ(parsed("fwd e4m3").dtype, DType::fp8);
   EXPECT_EQ(parsed("fwd bf8 out=e5m2").out, DType::fp8_e5m2);
+  EXPECT_EQ(parsed("fwd e4m3fnuz").dtype, DType::fp8_fnuz);
+  EXPECT_EQ(parsed("fwd e5m2fnuz").dtype, DType::fp8_e5m2_fnuz);
 }
 
 TEST(ProblemText, CausalKeepsTheWindowUnbounded) {
@@ -163,8 +166,12 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd bias=False", "unknown bias 'False'; did you mean 'none'?"},
       {"fwd table=0", "unknown table '0'; one of: vllm, sglang"},
       {"fwd layout=nhd", "unknown layout 'nhd'; did you mean 'bshd'?"},
-      {"fwd out=float64", "unknown out 'float64'; one of: fp32, bf16, fp16, fp8, fp8_e5m2"},
-      {"fwd float64", "unknown word 'float64'; the types are fp32, bf16, fp16, fp8 and fp8_e5m2"},
+      {"fwd out=float64",
+       "unknown out 'float64'; one of: fp32, bf16, fp16, fp8, fp8_e5m2, fp8_fnuz, "
+       "fp8_e5m2_fnuz"},
+      {"fwd float64",
+       "unknown word 'float64'; the types are fp32, bf16, fp16, fp8, fp8_e5m2, fp8_fnuz "
+       "and fp8_e5m2_fnuz"},
       {"fwd fp64", "unknown word 'fp64'; the types are"},
       {"fwd seed=3", "unknown word 'seed=3'; a seed is an argument of the call and no part of the problem"},
       {"fwd Seed:3", "regard run takes it as --seed"},
@@ -269,6 +276,8 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"attn_bias", "'bias=bh'?"},
       {"attn_mask_dtype=float32", "'bias_type=float32'?"},
       {"float8_e5m2", "'fp8_e5m2'?"},
+      {"torch.float8_e4m3fnuz", "'fp8_fnuz'?"},
+      {"float8_e5m2fnuz", "'fp8_e5m2_fnuz'?"},
       {"num_splits=8", "'splits=8'?"},
       {"head", "'descale=head'?"},
       {"bshd", "'layout=bshd'?"},

@@ -71,7 +71,10 @@ constexpr Case dtypes[] = {
     {"fwd fp8 s=8 d=64 out=fp8_e5m2", "out=fp8_e5m2 does not go with fp8 inputs", "fwd fp8 s=8 d=64 out=fp8"},
     {"bwd fp8 s=8 d=64", "bwd does not take fp8; backward is bf16, fp16 or fp32", "bwd bf16 s=8 d=64"},
     {"bwd e5m2 s=8 d=64", "bwd does not take fp8_e5m2", "fwd e5m2 s=8 d=64"},
-    {"fwd bf16 s=8 d=64 descale=tensor", "descale=tensor needs fwd with fp8",
+    {"fwd fp8_fnuz s=8 d=64 out=fp8", "out=fp8 does not go with fp8_fnuz inputs",
+     "fwd fp8_fnuz s=8 d=64 out=fp8_fnuz descale=head"},
+    {"bwd e5m2fnuz s=8 d=64", "bwd does not take fp8_e5m2_fnuz", "fwd e5m2fnuz s=8 d=64"},
+    {"fwd bf16 s=8 d=64 descale=tensor", "descale=tensor needs fwd with 8-bit inputs",
      "fwd fp8 s=8 d=64 descale=tensor"},
     {"append fp8 s=8 d=64 snew=1 descale=head", "descale=head needs fwd", "fwd fp8 s=8 d=64 descale=head"},
 };
