@@ -31,6 +31,17 @@ const char* says_gpu(nb::handle array) {
   return target_of(PyLong_AsLong(device.ptr()));
 }
 
+/// The name of a type that NumPy does not export, of 1 or 2 bytes: "float8_e4m3fn" of ml_dtypes, or "void8".
+std::string extension_type(nb::handle array) {
+  if (!has(array, "dtype") || !has(array, "view")) return {};
+  nb::object type = array.attr("dtype");
+  if (!has(type, "kind")) return {};
+  const std::string kind = nb::cast<std::string>(nb::str(type.attr("kind")));
+  const int bytes = nb::cast<int>(type.attr("itemsize"));
+  const bool extension = (kind == "V" && (bytes == 1 || bytes == 2)) || (kind == "f" && bytes == 1);
+  return extension ? nb::cast<std::string>(nb::str(type.attr("name"))) : "";
+}
+
 /// The producer's own reason: "BufferError: ...", up to the end of its first line, without a full stop.
 std::string reason_of(const nb::python_error& error) {
   std::string reason = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
@@ -120,15 +131,14 @@ const char* gpu_of(nb::handle array, const char* name) {
   }
 }
 
+// Raw bytes may stand for any type, as integers do. Types that have a name without a counterpart here may
+// not.
 nb::object exportable(nb::handle array) {
   if (says_gpu(array) != nullptr) return array.attr("__dlpack__")(nb::arg("stream") = -1);
-  if (!has(array, "dtype") || !has(array, "view")) return nb::borrow(array);
-  nb::object type = array.attr("dtype");
-  if (!has(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
-    return nb::borrow(array);
-  const int bytes = nb::cast<int>(type.attr("itemsize"));
-  if (bytes != 1 && bytes != 2) return nb::borrow(array);
-  return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
+  const std::string name = extension_type(array);
+  if (name.starts_with("void")) return array.attr("view")(name == "void16" ? "uint16" : "uint8");
+  const auto type = type_named(name);
+  return type ? array.attr("view")(type->bits == 16 ? "uint16" : "uint8") : nb::borrow(array);
 }
 
 // Older producers have no versions, and some can only lend a buffer.
@@ -162,6 +172,9 @@ Imported import_array(nb::handle array, const char* name, bool written) {
   ArrayView view;
   view.data = const_cast<void*>(static_cast<const void*>(found.data()));
   view.type = found.dtype();
+  if (static_cast<nb::dlpack::dtype_code>(view.type.code) == nb::dlpack::dtype_code::UInt &&
+      view.type.bits <= 16)
+    view.type = type_named(extension_type(array)).value_or(view.type);
   view.device = found.device_type();
   view.device_number = found.device_id();
   view.rank = static_cast<int>(found.ndim());

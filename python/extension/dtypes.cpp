@@ -14,19 +14,25 @@ using nb::dlpack::dtype_code;
 struct DTypeRow {
   regard_dtype dtype;
   const char* word;
+  std::string_view name;  // in PyTorch, ml_dtypes and NumPy
   dtype_code code;
-  int bits;
+  std::uint8_t bits;
 };
+constexpr auto dlpack_code(int number) {
+  return static_cast<dtype_code>(number);  // of DLPack's 8-bit floats, which nanobind does not name
+}
 constexpr DTypeRow dtypes[] = {
-    {REGARD_FP32, "fp32", dtype_code::Float, 32},
-    {REGARD_BF16, "bf16", dtype_code::Bfloat, 16},
-    {REGARD_FP16, "fp16", dtype_code::Float, 16},
-    {REGARD_FP8, "fp8", static_cast<dtype_code>(10), 8},            // DLPack's float8_e4m3fn
-    {REGARD_FP8_E5M2, "fp8_e5m2", static_cast<dtype_code>(12), 8},  // DLPack's float8_e5m2
-    {REGARD_INT32, "int32", dtype_code::Int, 32},
-    {REGARD_UINT32, "uint32", dtype_code::UInt, 32},
-    {REGARD_UINT8, "uint8", dtype_code::UInt, 8},
-    {REGARD_UINT64, "uint64", dtype_code::UInt, 64},
+    {REGARD_FP32, "fp32", "float32", dtype_code::Float, 32},
+    {REGARD_BF16, "bf16", "bfloat16", dtype_code::Bfloat, 16},
+    {REGARD_FP16, "fp16", "float16", dtype_code::Float, 16},
+    {REGARD_FP8, "fp8", "float8_e4m3fn", dlpack_code(10), 8},
+    {REGARD_FP8_E5M2, "fp8_e5m2", "float8_e5m2", dlpack_code(12), 8},
+    {REGARD_FP8_FNUZ, "fp8_fnuz", "float8_e4m3fnuz", dlpack_code(11), 8},
+    {REGARD_FP8_E5M2_FNUZ, "fp8_e5m2_fnuz", "float8_e5m2fnuz", dlpack_code(13), 8},
+    {REGARD_INT32, "int32", "int32", dtype_code::Int, 32},
+    {REGARD_UINT32, "uint32", "uint32", dtype_code::UInt, 32},
+    {REGARD_UINT8, "uint8", "uint8", dtype_code::UInt, 8},
+    {REGARD_UINT64, "uint64", "uint64", dtype_code::UInt, 64},
 };
 
 const DTypeRow& row_of(regard_dtype dtype) {
@@ -82,12 +88,21 @@ const char* dtype_word(regard_dtype dtype) {
 regard_dtype dtype_from_word(std::string_view word) {
   for (const DTypeRow& row : dtypes)
     if (row.word == word) return row.dtype;
-  raise(REGARD_INVALID, "unknown dtype " + in_quotes(word) + "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
+  raise(REGARD_INVALID, "unknown dtype " + in_quotes(word) +
+                            "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2, " + "fp8_fnuz, fp8_e5m2_fnuz");
 }
 
 nb::dlpack::dtype dlpack_type(regard_dtype dtype) {
   const DTypeRow& row = row_of(dtype);
-  return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
+  return {static_cast<std::uint8_t>(row.code), row.bits, 1};
+}
+
+std::optional<nb::dlpack::dtype> type_named(std::string_view name) {
+  for (const DTypeRow& row : dtypes)
+    if (row.name == name) return dlpack_type(row.dtype);
+  if (name == "int64") return nb::dlpack::dtype{static_cast<std::uint8_t>(dtype_code::Int), 64, 1};
+  if (name == "bool") return nb::dlpack::dtype{static_cast<std::uint8_t>(dtype_code::Bool), 8, 1};
+  return {};
 }
 
 regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role role) {

@@ -107,8 +107,9 @@ void declare_problem(nb::module_& module) {
       .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
       .def_ro("use", &TensorSpec::use,
               "'input', 'output', 'optional', or 'changed' where it is written in place.")
-      .def_ro("dtype", &TensorSpec::dtype,
-              "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'int32', 'uint32', ...")
+      .def_ro(
+          "dtype", &TensorSpec::dtype,
+          "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'fp8_fnuz', 'fp8_e5m2_fnuz', 'int32', 'uint32', ...")
       .def_prop_ro(
           "shape", [](const TensorSpec& spec) { return nb::tuple(nb::cast(spec.shape)); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Axes in the order that the problem's layout names.")

@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "dtypes.h"
 #include "foreign.h"
 
 namespace regard::python {
 namespace {
-
-using nb::dlpack::dtype_code;
 
 /// The C functions that a tensor class exposes: the start of DLPack's struct DLPackExchangeAPI.
 struct Exchange {
@@ -105,39 +104,16 @@ const Torch* torch_of(nb::handle array) {
   return torch != nullptr && reinterpret_cast<PyObject*>(type) == torch->tensor ? torch : nullptr;
 }
 
-struct Type {
-  std::string_view name;
-  dtype_code code;
-  std::uint8_t bits;
-};
-constexpr Type types[] = {
-    {"torch.float32", dtype_code::Float, 32},
-    {"torch.bfloat16", dtype_code::Bfloat, 16},
-    {"torch.float16", dtype_code::Float, 16},
-    {"torch.float8_e4m3fn", static_cast<dtype_code>(10), 8},
-    {"torch.float8_e5m2", static_cast<dtype_code>(12), 8},
-    {"torch.int32", dtype_code::Int, 32},
-    {"torch.int64", dtype_code::Int, 64},
-    {"torch.uint8", dtype_code::UInt, 8},
-    {"torch.uint32", dtype_code::UInt, 32},
-    {"torch.uint64", dtype_code::UInt, 64},
-    {"torch.bool", dtype_code::Bool, 8},
-};
-
 /// Compared by object, as its name is by far the slowest to get; there is one object per type.
 std::optional<nb::dlpack::dtype> type_of(nb::handle dtype) {
   static std::vector<std::pair<PyObject*, nb::dlpack::dtype>>& known =
       *new std::vector<std::pair<PyObject*, nb::dlpack::dtype>>;
   for (const auto& [object, type] : known)
     if (object == dtype.ptr()) return type;
-  const std::string name = nb::cast<std::string>(nb::str(dtype));
-  for (const Type& type : types) {
-    if (type.name != name) continue;
-    known.emplace_back(nb::borrow(dtype).release().ptr(),
-                       nb::dlpack::dtype{static_cast<std::uint8_t>(type.code), type.bits, 1});
-    return known.back().second;
-  }
-  return {};
+  const std::string name = nb::cast<std::string>(nb::str(dtype));  // "torch.float32"
+  const auto type = type_named(std::string_view(name).substr(name.find('.') + 1));
+  if (type) known.emplace_back(nb::borrow(dtype).release().ptr(), *type);
+  return type;
 }
 
 /// Invalid if the tensor has no answer; Python's error is set then.

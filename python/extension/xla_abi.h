@@ -109,6 +109,8 @@ enum class DType : int {
   bf16 = 16,
   f8e5m2 = 19,
   f8e4m3fn = 20,
+  f8e5m2fnuz = 24,
+  f8e4m3fnuz = 25,
 };
 struct Buffer {
   std::size_t size;

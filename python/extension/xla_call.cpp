@@ -50,10 +50,15 @@ regard_dtype dtype_of(DType dtype, const char* name) {
       return REGARD_FP8_E5M2;
     case DType::f8e4m3fn:
       return REGARD_FP8;
+    case DType::f8e5m2fnuz:
+      return REGARD_FP8_E5M2_FNUZ;
+    case DType::f8e4m3fnuz:
+      return REGARD_FP8_FNUZ;
   }
   throw Failure(REGARD_INVALID, std::string(name) +
                                     " has a dtype that no tensor of attention has; attention takes float32, "
-                                    "bfloat16, float16, float8_e4m3fn, float8_e5m2, int32, uint32 and uint8");
+                                    "bfloat16, float16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
+                                    "float8_e5m2fnuz, int32, uint32 and uint8");
 }
 
 /// JAX has no 64-bit integers unless they are enabled: seed and offset come as 32-bit halves.

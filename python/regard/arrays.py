@@ -20,6 +20,8 @@ _WORDS = {
     "float16": "fp16",
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8_e5m2",
+    "float8_e4m3fnuz": "fp8_fnuz",
+    "float8_e5m2fnuz": "fp8_e5m2_fnuz",
 }
 # The type that holds each one in NumPy, which has neither bfloat16 nor 8-bit floats itself.
 _STORAGE: dict[str, Any] = {
@@ -28,6 +30,8 @@ _STORAGE: dict[str, Any] = {
     "bf16": numpy.uint16,
     "fp8": numpy.uint8,
     "fp8_e5m2": numpy.uint8,
+    "fp8_fnuz": numpy.uint8,
+    "fp8_e5m2_fnuz": numpy.uint8,
     "uint8": numpy.uint8,
 }
 # The reverse, as PyTorch and JAX have names for all of them.
@@ -111,9 +115,8 @@ def dtype_word(name: str, array: Any) -> str:
         advice = "pass dtype='bf16' or dtype='fp8'"
     elif text.startswith("|V"):
         advice = "raw types do not say which it is: pass bfloat16 as uint16 with dtype='bf16'"
-    raise invalid(
-        f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: {advice}"
-    )
+    *others, last = _WORDS
+    raise invalid(f"{name} has dtype {text}; attention takes {', '.join(others)} and {last}: {advice}")
 
 
 def is_numpy(array: Any) -> bool:

@@ -92,7 +92,10 @@ class Options(CacheOptions, total=False):
 
     # ---- memory
     layout: Annotated[Literal["bshd", "bhsd", "sbhd"], "order of the axes of 4-dimensional arrays; 'bshd' if absent"]
-    dtype: Annotated[Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2"], "what integer arrays stand for"]
+    dtype: Annotated[
+        Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"],
+        "what integer arrays stand for",
+    ]
     out: Annotated[
         Array | str,
         "an array to write o to, shaped and typed as o; or the dtype of o, 'bf16' by default for fp8 inputs",

@@ -89,6 +89,21 @@ def test_safetensors_in_and_out_in_bf16(regard, tmp_path):
     numpy.testing.assert_allclose(o, attention(**values), atol=0.05)
 
 
+def test_eight_bit_types_are_not_taken_for_each_other(regard, tmp_path):
+    bits = numpy.random.default_rng(0).integers(0, 0x60, SHAPE, "uint8").tobytes()
+    call = "run fwd fp8_fnuz out=fp8_fnuz h=2 s=16 d=64 --repeat=0 --in=in.safetensors --out=out.safetensors"
+    save_safetensors(tmp_path / "in.safetensors", **{name: ("F8_E4M3FNUZ", SHAPE, bits) for name in "qkv"})
+    shown = regard(call)
+    assert shown.code == 0, shown.err
+    assert load_safetensors(tmp_path / "out.safetensors")["o"][0] == "F8_E4M3FNUZ"
+    save_safetensors(tmp_path / "in.safetensors", **{name: ("F8_E4M3", SHAPE, bits) for name in "qkv"})
+    refused = regard(call)
+    assert (
+        refused.code == 2
+        and "it holds float8_e4m3 [1,16,2,64], but q of this problem is float8_e4m3fnuz" in refused.err
+    )
+
+
 def test_bf16_in_npy_is_uint16_bits(regard, tmp_path):
     bits = {name: to_bf16(value) for name, value in arrays("q", "k", "v").items()}
     shown = regard("run fwd bf16 h=2 s=16 d=64 --repeat=0 --out=o.npy", *save_npy(tmp_path, **bits))

@@ -18,6 +18,8 @@ DTYPES = {
     "fp16": torch.float16,
     "fp8": torch.float8_e4m3fn,
     "fp8_e5m2": torch.float8_e5m2,
+    "fp8_fnuz": torch.float8_e4m3fnuz,
+    "fp8_e5m2_fnuz": torch.float8_e5m2fnuz,
     "int32": torch.int32,
     "uint8": torch.uint8,
 }

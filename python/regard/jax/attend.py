@@ -44,11 +44,11 @@ def attention(
 ) -> Any:
     """Fused attention: softmax(scale Q K^T + ...) V.
 
-    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also float8_e4m3fn
-    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" selects another order of the axes; without it,
-    [b, h, s, d] would run as [b, s, h, d], with a wrong result. With offsets_q and offsets_k (int32 [b+1]) the
-    arrays are packed sequences [tokens, heads, dim]; if the offsets are traced, sq and sk have to give the longest
-    sequence lengths.
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also
+    float8_e4m3fn, float8_e5m2 and, on CPUs and AMD's GPUs, float8_e4m3fnuz and float8_e5m2fnuz; hq is a multiple of
+    hk. layout="bhsd" or "sbhd" selects another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d],
+    with a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads,
+    dim]; if the offsets are traced, sq and sk have to give the longest sequence lengths.
 
     Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
     [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests.

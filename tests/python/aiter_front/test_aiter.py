@@ -193,11 +193,10 @@ def test_results_go_where_they_are_wanted():
     assert torch.equal(out, regard.aiter.flash_attn_varlen_func(columns, k, v, *offsets, 9, 20))
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e4m3fnuz])
 @pytest.mark.parametrize("packed", [False, True])
-def test_eight_bits(packed):
-    q, k, v = (
-        numbers(i, 1, s, h, 64).to(torch.float8_e4m3fn) for i, (s, h) in enumerate([(9, HQ), (20, HK), (20, HK)])
-    )
+def test_eight_bits(packed, dtype):
+    q, k, v = (numbers(i, 1, s, h, 64).to(dtype) for i, (s, h) in enumerate([(9, HQ), (20, HK), (20, HK)]))
     factors = [torch.tensor([number]) for number in (0.5, 2.0, 0.25)]
     if packed:
         out = regard.aiter.flash_attn_varlen_fp8_pertensor_func(

@@ -114,7 +114,7 @@ def test_rows_past_a_length_are_zero_and_have_no_gradient(random):
         close(gradient, turned(of_reference))
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_8_bits_go_forward(random, dtype):
     q, k, v = (x.astype(dtype) for x in arrays(random, 1, 2, 2, 17, 23, 40))
     factors = jnp.full((1, 2), 0.5, jnp.float32)
