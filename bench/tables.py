@@ -38,6 +38,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "training": ("training", gpu_tables.training, True),
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),
+    "hip": ("hip", compile_tables.hip, True),
     "kernels": ("kernels", compile_tables.cpu, True),
     "build": ("build", compile_tables.build, True),
     "amd": ("amd", amd_tables.bounds, True),

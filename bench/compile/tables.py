@@ -9,6 +9,7 @@ from bench.shared.markdown import MISSED, Line, paragraph, table
 
 MEDIAN_SECONDS, WORST_SECONDS, PEAK_MB = 0.6, 0.9, 150
 BACKWARD_MEDIAN_SECONDS, BACKWARD_WORST_SECONDS = 1.5, 2.0  # for all stages of a problem
+HIP_MEDIAN_SECONDS, HIP_WORST_SECONDS = 0.7, 3.0  # of CPU time
 BUILD_SECONDS, BUILD_MB, BUNDLE_KB, OPEN_MS = (
     1.0,
     1000,
@@ -55,6 +56,22 @@ def cuda(lines: list[Line]) -> list[str]:
     return [
         *paragraph(f"{_origin(lines[0])}; goals: {goals}."),
         *table(["kernels", "sampled", "median s", "worst s", "peak MB"], rows),
+    ]
+
+
+def hip(lines: list[Line]) -> list[str]:
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line["cell"], []).append(line)
+    rows = []
+    for name, group in [*groups.items(), ("all of them", lines)]:
+        seconds = [line["cpu_seconds"] for line in group]
+        middle, worst = against(HIP_MEDIAN_SECONDS, median(seconds), 2), against(HIP_WORST_SECONDS, max(seconds), 2)
+        rows.append([name, str(len(group)), middle, worst, f"{max(line['peak_bytes'] for line in group) / 1e6:.0f}"])
+    goals = f"median {HIP_MEDIAN_SECONDS} CPU s, worst {HIP_WORST_SECONDS:.0f} CPU s"
+    return [
+        *paragraph(f"{_origin(lines[0])}; goals: {goals}."),
+        *table(["target", "sampled", "median CPU s", "worst CPU s", "peak MB"], rows),
     ]
 
 

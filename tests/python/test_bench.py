@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench import tables  # noqa: E402
+from bench.compile import tables as compile_tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
 from bench.gpu import backward_cells, cells  # noqa: E402
 from bench.gpu import tables as gpu_tables  # noqa: E402
@@ -287,3 +288,12 @@ def test_training_on_a_gpu_needs_one():
     assert done.stderr.endswith(
         "error: --device=cuda needs a GPU, of NVIDIA or AMD, and a PyTorch that sees it; without, leave it out\n"
     )
+
+
+def test_cpu_seconds_of_compiles_stand_beside_their_goals():
+    origin = {"machine": "a CPU", "date": "2026-01-31", "commit": "abc", "peak_bytes": 150e6}
+    lines = [{"cell": "gfx942", "cpu_seconds": seconds, **origin} for seconds in (0.5, 0.75, 3.1)]
+    text = "\n".join(compile_tables.hip([*lines, {"cell": "gfx1100", "cpu_seconds": 0.6, **origin}]))
+    assert "| gfx942 | 3 | 0.75 ✗ | 3.10 ✗ | 150 |" in text
+    assert "| gfx1100 | 1 | 0.60 | 0.60 | 150 |" in text
+    assert "| all of them | 4 | 0.68 | 3.10 ✗ | 150 |" in text
