@@ -94,6 +94,7 @@ std::string constants(const KernelKey& key, const Target& target) {
     add(text, "vector_registers", std::int64_t{target.vector_registers});
   } else {
     add(text, "wave", std::int64_t{target.wave});
+    add(text, "dies", std::int64_t{target.dies});
   }
   for (Feature feature : features_of(target.kind)) add(text, word(feature), target.has(feature));
   text += "}\n}\n";

@@ -17,6 +17,14 @@ std::int64_t batch_heads_side_by_side(const Problem& p, std::int64_t cache_bytes
   return std::min(product({kv_heads, p.hq / p.hk}), std::max<std::int64_t>(product({p.b, p.hq}), 1));
 }
 
+std::int64_t pairs_together(std::int64_t most, std::int64_t pairs, int dies) {
+  if (dies == 1 || pairs == 0 || pairs % dies != 0)
+    return std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(pairs, 1));
+  std::int64_t together = std::clamp<std::int64_t>(most / dies, 1, pairs / dies);
+  while (pairs / dies % together != 0) --together;
+  return together;
+}
+
 std::int64_t parts_of_long_rows(const Problem& p) {
   // Matrix instructions add up 16 16-bit numbers before they add to a sum, fp32 numbers are added one by
   // one, and for 8-bit types Hopper's keep fewer digits (docs/hopper.md).

@@ -8,6 +8,10 @@ namespace regard {
 /// No key is hidden, and all sequences have the same length: all work has the same size.
 bool every_row_sees_all_keys(const Problem&);
 
+/// How many of `pairs` are processed together, if `most` have their data in a GPU's cache together. Where each
+/// die has its own cache and, if possible, whole pairs (kernels/portable/die_order.h), a divisor of these.
+std::int64_t pairs_together(std::int64_t most, std::int64_t pairs, int dies);
+
 /// How many (batch, head) pairs are processed together: as many as have K and V in `cache_bytes`, and at
 /// least those that share them.
 std::int64_t batch_heads_side_by_side(const Problem&, std::int64_t cache_bytes);

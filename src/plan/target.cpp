@@ -257,6 +257,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
        [&](const TomlValue& v) { return v.number(target.shared_memory, 1, most_shared_memory); }},
       {"registers", [&](const TomlValue& v) { return v.number(target.registers, 1, most_registers); }},
       {"wave", [&](const TomlValue& v) { return v.number(target.wave, 1, 128); }},
+      {"dies", [&](const TomlValue& v) { return v.number(target.dies, 1, 64); }},
       {"units", [&](const TomlValue& v) { return v.number(target.units, 1, most_of_tile); }},
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
       {"portable_share", [&](const TomlValue& v) { return read_shares(v, target.portable_share); }},

@@ -31,6 +31,7 @@ struct Target {
   std::int64_t shared_memory = 0;      ///< gpu: bytes that one block can request
   int registers = 0;                   ///< gpu: 32-bit registers per multiprocessor
   int wave = 0;                        ///< gpu: lanes per warp or wavefront
+  int dies = 1;                        ///< gpu: parts of the chip with an L2 cache each
   int units = 0;                       ///< gpu: multiprocessors of the chip to which the rates below apply
 
   /// Data for the cost model. cpu: for one core; gpu: for the chip named in `doc`. 0: not supported.

@@ -72,13 +72,14 @@ TEST(Constants, EveryFeatureChangesThem) {
   }
 }
 
-TEST(Constants, TheWidthAndNumberOfVectorsAndTheWaveChangeThem) {
+TEST(Constants, SizesOfAMachineChangeThem) {
   KernelKey key;
   Target cpu = some_target(), gpu = some_target();
   gpu.kind = TargetKind::hip;
   expect_each_value_differs("vector_bytes", cpu.vector_bytes, [&] { return constants(key, cpu); });
   expect_each_value_differs("vector_registers", cpu.vector_registers, [&] { return constants(key, cpu); });
   expect_each_value_differs("wave", gpu.wave, [&] { return constants(key, gpu); });
+  expect_each_value_differs("dies", gpu.dies, [&] { return constants(key, gpu); });
 }
 
 TEST(Constants, ReadAsTheyAreWrittenInTheKey) {

@@ -286,6 +286,22 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   }
 }
 
+/// On a chip of eight dies with a cache each, an eighth of them, and a die has a multiple of them.
+TEST(Plan, OnADieAsManyHeadsAreWorkedOnSideBySideAsFitItsCache) {
+  struct Case {
+    std::string_view shape;
+    std::int64_t batch_heads;
+  };
+  for (const Case& c : {Case{"hq=32 hk=8 s=4096", 4}, Case{"h=32 s=128", 8}, Case{"h=36 s=700", 3},
+                        Case{"h=5 s=64", 10}, Case{"hq=32 hk=8 s=65536", 1}}) {
+    const Result<Plan> result =
+        plan(problem("fwd bf16 b=2 d=128 mask=causal " + std::string(c.shape)), target("gfx942"), {});
+    ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
+    const auto schedule = result->stages[0].schedule.as<PortableForwardSchedule>();
+    EXPECT_EQ(schedule.side_by_side, c.batch_heads) << c.shape;
+  }
+}
+
 TEST(Plan, HeadsOfOneRowAreTreatedAsRowsOfOneHead) {
   struct Case {
     std::string_view shape;

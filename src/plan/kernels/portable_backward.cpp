@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "plan/cost.h"
+#include "plan/gpu_rows.h"
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
 #include "plan/kernels/portable_tile.h"
@@ -160,10 +161,14 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
     how.grad_v_columns = layout.parts * layout.block_dv;
   }
   if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
-  how.side_by_side = std::min(batch_heads_together(p), std::max<std::int64_t>(batch_heads(p), 1));
+  const std::int64_t together = std::min(batch_heads_together(p), std::max<std::int64_t>(batch_heads(p), 1)),
+                     head_parts = ceil_divide(group, how.part_heads);
+  // Blocks that take turns stay in the order in which they start.
+  how.side_by_side =
+      pairs_together(together, product({batch_heads(p), head_parts}), p.deterministic ? 1 : target.dies);
   how.bias_in_turn = bias_in_turn(p);
   how.keys_descend = p.deterministic && has_right_edge(p);
-  stage.grid = product({blocks, ceil_divide(group, how.part_heads)});
+  stage.grid = product({blocks, head_parts});
   stage.shared_bytes = shared_bytes(stage.key);
   return finish_gpu_backward(std::move(plan), std::move(stage), how);
 }

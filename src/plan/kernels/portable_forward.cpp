@@ -62,8 +62,9 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t hea
   Stage stage = stage_of(p, *plan.target, portable_forward, &tile,
                          product({row_blocks(p, tile.algorithm.block_q), plan.splits}), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  stage.schedule =
-      Schedule(PortableForwardSchedule{split_keys_of(plan), batch_heads_side_by_side(p, cache_bytes), heads});
+  const std::int64_t together =
+      pairs_together(batch_heads_side_by_side(p, cache_bytes), product({p.b, p.hq}), plan.target->dies);
+  stage.schedule = Schedule(PortableForwardSchedule{split_keys_of(plan), together, heads});
   return stage;
 }
 
