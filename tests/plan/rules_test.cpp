@@ -156,6 +156,9 @@ const std::vector<Scene>& accepted() {
       {"shared_memory_fits", fwd, "sm_90a", "sm90_forward", tile192({{"stages", 2}})},
       {"accumulators_leave_room", fwd, "sm_80", "portable_forward", tile128()},
       {"accumulators_leave_room", biased, "sm_80", "portable_forward", tile128({{"block_q", 64}})},
+      // Where accumulators have registers of their own, there is room for twice as many.
+      {"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=64 bias=bh dropout=0.1", "gfx942",
+       "portable_forward", tile128({{"block_q", 256}, {"block_k", 32}})},
       {"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=128 bits dropout=0.1", "sm_80", "portable_forward",
        tile128({{"block_k", 64}})},
       {"fragments_divide", fwd, "sm_80", "portable_forward", tile128()},

@@ -84,7 +84,8 @@ Refusal shared_memory_fits(const Question& q) {
 Refusal accumulators_leave_room(const Question& q) {
   // The slopes of a soft cap are in registers along with scores and sums. Above these counts the compiler
   // begins to spill.
-  constexpr std::int64_t most_sums = 224, most_sums_with_more = 160;
+  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // times 256
+  const std::int64_t most_sums = 224 * registers, most_sums_with_more = 160 * registers;
   const Problem& p = q.problem;
   if (p.softcap <= 0) return {};
   const Algorithm& a = q.candidate.tile->algorithm;

@@ -87,8 +87,9 @@ Refusal accumulators_leave_room(const Question& q) {
   // Features that change scores use registers along with the sums; a bias, which is loaded ahead, uses the
   // most. Above these counts the compiler begins to spill. They count the tile's columns: with a smaller dv
   // the kernel has fewer sums, but spills all the same where these counts would refuse it.
-  constexpr std::int64_t most_scores = 64, most_sums = 160;
-  constexpr std::int64_t most_sums_by_plain_loads = 96;  // loads that pass through registers
+  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // times 256
+  const std::int64_t most_scores = 64 * registers, most_sums = 160 * registers;
+  const std::int64_t most_sums_by_plain_loads = 96 * registers;  // loads that pass through registers
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
