@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// Weights are 2^(score * scale_log2 - scaled(row_max)). A sum covers this thread's columns.
+/// Weights are 2^(score * scale_log2 - scaled(row_max) + p_exponent). A sum covers this thread's columns.
 ///
 /// row_max is the maximum of the first tile with keys that its row sees, and normally stays: most tiles do
 /// not compute a maximum. When sums of weights reach highest_p, the tile's maximum replaces it, and the sums
@@ -22,6 +22,9 @@ struct WaveRowState {
     });
   }
 };
+
+/// Keeps small weights, of which a row can have many, above fp16's subnormal numbers where these count as 0.
+constexpr i32 p_exponent = operand == DType::fp16 && target::flushes_subnormals ? 8 : 0;
 
 /// fp16 overflows at 2^16; products with V in bf16, and sums of them, at 2^128.
 constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
@@ -123,8 +126,9 @@ REGARD_DEVICE u32 make_p(Scores& s, const WaveRowState& rows, float scale_log2, 
   if (!rows.settled) subtract_huge_row_max(s, rows, scale_log2);
   u32 large = 0;
   each_row([&](i32 m, i32 half) {
-    const float scaled = finite(rows.row_max[m][half]) * scale_log2,
-                offset = is_huge(scaled) ? 0.0f : -scaled;
+    const float scaled = finite(rows.row_max[m][half]) * scale_log2;
+    float offset = is_huge(scaled) ? 0.0f : -scaled;
+    if constexpr (p_exponent != 0) offset += p_exponent;
     float part[2] = {};
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
@@ -158,7 +162,9 @@ struct PortableSoftmaxEnd {
 /// -infinity if there is none, is added here: a key with no value.
 REGARD_DEVICE PortableSoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
   const bool seen = sum != 0;  // NaN if a score is NaN, which a maximum ignores
-  const float top = seen ? row_max * natural : -infinity, highest = fmaxf(top, sink);
+  float top = seen ? row_max * natural : -infinity;
+  if constexpr (p_exponent != 0) top -= p_exponent / log2_of_e;
+  const float highest = fmaxf(top, sink);
   const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
   const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);
   return {seen ? weight * reciprocal(total) : 0.0f, highest + logf(total)};

@@ -25,6 +25,7 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(matrix_k16, cuda, "fp16 matrix instructions with a depth (k) of 16, not 8")                       \
   X(mfma_k16, hip, "16-bit matrix instructions of 32 x 32 with a depth (k) of 16, not 8")             \
   X(wmma_twice, hip, "both halves of a wave hold whole operands of matrix instructions")              \
+  X(flushes_subnormals, cuda | hip, "matrix instructions take subnormal 16-bit numbers as zero")      \
   X(accumulator_registers, hip, "a lane has 256 registers more, which accumulators can be in")        \
   X(async_copy, cuda | hip, "16-byte copies to shared memory that do not pass through registers")     \
   X(f16_pairs, cuda, "two fp32 become a pair of fp16 in one instruction")                             \
