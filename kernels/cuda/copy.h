@@ -6,20 +6,30 @@
 
 namespace regard {
 
-/// Only the first `bytes` are read, the rest become zero. Both addresses are aligned to 16 bytes.
+/// How many vectors of a tile a thread keeps in registers while they are on their way.
+constexpr i32 most_vectors_on_their_way = 0;
+
+/// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
+REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
+#pragma unroll
+  for (u32& word : words) word = 0;
+  if (bytes == 16) {
+    const uint4 all = *static_cast<const uint4*>(from);
+    words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
+  } else {
+#pragma unroll
+    for (i32 i = 0; i < 8; ++i)
+      if (2 * i < bytes) words[i / 2] |= u32{static_cast<const u16*>(from)[i]} << 16 * (i % 2);
+  }
+}
+
+/// Likewise. Both addresses are aligned to 16 bytes.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   if constexpr (target::async_copy) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
   } else {
-    u32 words[4] = {};
-    if (bytes == 16) {
-      const uint4 all = *static_cast<const uint4*>(from);
-      words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
-    } else {
-#pragma unroll
-      for (i32 i = 0; i < 8; ++i)
-        if (2 * i < bytes) words[i / 2] |= u32{static_cast<const u16*>(from)[i]} << 16 * (i % 2);
-    }
+    u32 words[4];
+    load_vector(words, from, bytes);
     store_vector(to, words);
   }
 }

@@ -50,6 +50,11 @@ REGARD_DEVICE u32 pair(float low, float high) {
   }
   return both;
 }
+/// Likewise for numbers: NaN may become any, if that saves instructions.
+template <DType dtype>
+REGARD_DEVICE u32 pair_of_numbers(float low, float high) {
+  return pair<dtype>(low, high);
+}
 
 /// Two neighbouring fp8 numbers as fp16, which is exact.
 template <DType dtype>

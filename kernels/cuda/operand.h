@@ -46,6 +46,10 @@ class SharedLeft {
   u32 first_;
 };
 
+/// These GPUs have no registers for it.
+template <i32 tiles, i32 columns>
+class RegisterLeft;
+
 /// Neighbouring column tiles, which are loaded together.
 struct Right {
   static constexpr i32 tiles = 2;

@@ -1,23 +1,35 @@
-// Copies of 16 bytes from global to shared memory.
+// Copies of 16 bytes from global to shared memory, through registers.
 #pragma once
 
 #include "kernels/hip/memory.h"
+#include "kernels/portable/shared_operand.h"
 
 namespace regard {
 
-/// Only the first `bytes` are read, the rest become zero. Both addresses are aligned to 16 bytes.
-REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
-  u32 words[4] = {};
+/// How many vectors of a tile a thread keeps in registers while they are on their way; none of larger tiles,
+/// and none where operands take the registers twice.
+constexpr i32 most_vectors_on_their_way = edge == 32 ? 16 : target::wmma_twice ? 0 : 8;
+
+/// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
+REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
+#pragma unroll
+  for (u32& word : words) word = 0;
   if (bytes == 16) {
     using Vector = WordsOf<4>::Vector;
     const Vector all = *global(static_cast<const Vector*>(from));
 #pragma unroll
     for (i32 i = 0; i < 4; ++i) words[i] = all[i];
-  } else {
+  } else if constexpr (!whole_vectors) {
 #pragma unroll
     for (i32 i = 0; i < 8; ++i)
       if (2 * i < bytes) words[i / 2] |= u32{global(static_cast<const u16*>(from))[i]} << 16 * (i % 2);
   }
+}
+
+/// Likewise. Both addresses are aligned to 16 bytes.
+REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
+  u32 words[4];
+  load_vector(words, from, bytes);
   store_vector(to, words);
 }
 

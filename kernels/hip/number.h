@@ -32,10 +32,14 @@ REGARD_DEVICE float float_of_half(u16 bits) {
   return static_cast<float>(bits_as<_Float16>(bits));
 }
 
-/// bf16 in the high half; the low half is undefined. NaN stays NaN.
+/// bf16 in the high half; the low half is undefined. NaN becomes any number.
+REGARD_DEVICE u32 number_in_high_half(float x) {
+  const u32 bits = bits_as<u32>(x);
+  return bits + 0x7fffu + (bits >> 16 & 1);
+}
+/// Likewise, but NaN stays NaN.
 REGARD_DEVICE u32 bf16_in_high_half(float x) {
-  const u32 bits = bits_as<u32>(x), rounded = bits + 0x7fffu + (bits >> 16 & 1);
-  return x == x ? rounded : bits | 0x400000u;
+  return x == x ? number_in_high_half(x) : bits_as<u32>(x) | 0x400000u;
 }
 
 /// Two numbers rounded to nearest even, `low` in the low half.
@@ -45,6 +49,15 @@ REGARD_DEVICE u32 pair(float low, float high) {
     return __builtin_amdgcn_perm(bf16_in_high_half(high), bf16_in_high_half(low), 0x07060302u);
   else
     return u32{bits_of_half(low)} | u32{bits_of_half(high)} << 16;
+}
+
+/// Likewise for numbers, in fewer instructions: NaN becomes any.
+template <DType dtype>
+REGARD_DEVICE u32 pair_of_numbers(float low, float high) {
+  if constexpr (dtype == DType::bf16)
+    return __builtin_amdgcn_perm(number_in_high_half(high), number_in_high_half(low), 0x07060302u);
+  else
+    return pair<dtype>(low, high);
 }
 
 /// An 8-bit number as fp16. OCP's e5m2 is fp16's high byte. fnuz's is half of that: one less in the exponent

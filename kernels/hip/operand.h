@@ -108,6 +108,54 @@ class SharedLeft {
   SharedNumbers<Operand, interleave> numbers_;
 };
 
+/// A in the registers of a wave: rows of `columns` numbers, which it reads from anywhere.
+template <i32 tiles, i32 columns>
+class RegisterLeft {
+  static constexpr i32 steps = columns / depth;
+
+ public:
+  static constexpr i32 most_steps = all_steps;  // registers cannot be indexed
+
+  /// read(words, row, column): 16 bytes of a row from this column on. All reads are on their way at once.
+  template <class Read>
+  REGARD_DEVICE void read(Read read) {
+#pragma unroll
+    for (i32 i = 0; i < steps; ++i)
+#pragma unroll
+      for (i32 m = 0; m < tiles; ++m) read(x_[m][i], row(m), column(i));
+  }
+  /// Likewise, one after the other, in less code: the steps rotate through the last one.
+  template <class Read>
+  REGARD_DEVICE void read_in_turn(Read read) {
+#pragma unroll 1
+    for (i32 i = 0; i < steps; ++i) {
+#pragma unroll
+      for (i32 m = 0; m < tiles; ++m) {
+#pragma unroll
+        for (i32 word = 0; word < operand_words; ++word) {
+#pragma unroll
+          for (i32 step = 0; step + 1 < steps; ++step) x_[m][step][word] = x_[m][step + 1][word];
+        }
+        read(x_[m][steps - 1], row(m), column(i));
+      }
+    }
+  }
+
+  /// The i-th `depth` of the sum, of all row tiles.
+  REGARD_DEVICE void load(Left (&to)[tiles], i32 i) const {
+#pragma unroll
+    for (i32 m = 0; m < tiles; ++m)
+#pragma unroll
+      for (i32 word = 0; word < operand_words; ++word) to[m][word] = x_[m][i][word];
+  }
+
+ private:
+  REGARD_DEVICE static i32 row(i32 m) { return m * edge + lane() % edge; }
+  REGARD_DEVICE static i32 column(i32 i) { return i * depth + lane() / edge * 8; }
+
+  Left x_[tiles][steps];
+};
+
 /// Column tiles that are loaded together.
 template <i32 count>
 struct Right {

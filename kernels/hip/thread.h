@@ -61,6 +61,13 @@ REGARD_DEVICE void sync_wave() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+/// The compiler reads shared memory no earlier than here for what follows: it would read the operands of all
+/// unrolled steps of a product first, for which there are not the registers.
+REGARD_DEVICE void end_reading_ahead() {
+  constexpr i32 all_but_reads_of_lds = 0x67f;  // may be moved to the other side
+  __builtin_amdgcn_sched_barrier(all_but_reads_of_lds);
+}
+
 /// The `x` of another lane of the wave.
 REGARD_DEVICE u32 from_lane(u32 x, i32 lane) {
   return static_cast<u32>(__builtin_amdgcn_ds_bpermute(4 * lane, static_cast<i32>(x)));

@@ -5,6 +5,7 @@
 // loaded into rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and
 // only tiles that some row sees in part are masked. The instructions of each vendor's GPUs are in a separate
 // folder (kernels/cuda/); the code here is common to all.
+#include "kernels/portable/block_q.h"
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/mask.h"
 #include "kernels/portable/p.h"
@@ -28,8 +29,8 @@ struct ForwardCommon {
 };
 static_assert(sizeof(ForwardCommon) <= layout.common);
 
-/// Q, then the ring of K, that of V, P of waves that share rows, the common data, and what rows see; at the
-/// end, rows to be stored.
+/// Q, if it is not in registers, then the ring of K, that of V, P of waves that share rows, the common data,
+/// and what rows see; at the end, rows to be stored.
 struct PortableForwardMemory {
   u32 q, keys, values, p;
   float2* scratch;  // reuses the memory of P, which is made after this was used
@@ -57,8 +58,7 @@ class PortableForwardBlock {
       : a_(a), memory_(memory), common_(*memory.common) {}
 
   REGARD_DEVICE void run(const PortableForwardWork& work) {
-    Head head(a_, work.batch, work.head);
-    head.sequence.sq *= a_.pack_gqa;
+    const Head head = head_of(work);
     if (work.first_row >= head.sequence.sq) return;
     start(work, head);
 #pragma unroll 1
@@ -82,10 +82,20 @@ class PortableForwardBlock {
       common_.scale = PortableScoreScale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
-    const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, config::d};
-    load_tile<block_q, layout.d, layout.row_of_q>(
-        memory_.q, RowSource(head.q(0), pack_gqa_pitch(a_.pack_gqa, a_.q)), rows);
+    q_.load(memory_.q, source_of_q(head), rows_of(work, head));
     memory_.visible.find(a_, a_, head.sequence, work.first_row, work.split);
+  }
+
+  REGARD_DEVICE Head head_of(const PortableForwardWork& work) const {
+    Head head(a_, work.batch, work.head);
+    head.sequence.sq *= a_.pack_gqa;
+    return head;
+  }
+  REGARD_DEVICE RowSource source_of_q(const Head& head) const {
+    return {head.q(0), pack_gqa_pitch(a_.pack_gqa, a_.q)};
+  }
+  REGARD_DEVICE static TileBounds rows_of(const PortableForwardWork& work, const Head& head) {
+    return {work.first_row, static_cast<i32>(head.sequence.sq), 0, config::d};
   }
 
   /// The first tile from the one at `key` on that some row sees.
@@ -114,26 +124,32 @@ class PortableForwardBlock {
     tiles[stages] = tile_from(tiles[stages] + block_k);
   }
 
+  /// K and V on their way.
+  struct Copies {
+    TileCopy<block_k, block_d, layout.row_of_k, stages == 1> keys;
+    TileCopy<block_k, block_dv, layout.row_of_v, stages == 1> values;
+  };
+  REGARD_DEVICE u32 keys_in(i32 slot) const { return memory_.keys + slot * layout.keys; }
+  REGARD_DEVICE u32 values_in(i32 slot) const { return memory_.values + slot * layout.values; }
+
   /// Past the last tile there is nothing to load, but the group still counts.
-  template <i32 columns, i32 row_bytes>
-  REGARD_DEVICE void load(u32 to, const RowSource& from, i32 key, i32 first_column, i32 end_column) const {
-    if (is_tile(key))
-      load_tile<block_k, columns, row_bytes>(to, from, {key, common_.sk, first_column, end_column});
+  template <class Copy>
+  REGARD_DEVICE void load(Copy& copy, u32 to, const RowSource& from, i32 key, i32 first_column,
+                          i32 end_column) const {
+    if (is_tile(key)) copy.begin(to, from, {key, common_.sk, first_column, end_column});
     end_copies();
   }
-  REGARD_DEVICE void load_keys(i32 key, i32 slot, i32 first_column) const {
-    load<block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k, key, first_column,
-                                   config::d);
+  REGARD_DEVICE void load_keys(Copies& copies, i32 key, i32 slot, i32 first_column) const {
+    load(copies.keys, keys_in(slot), common_.k, key, first_column, config::d);
   }
-  REGARD_DEVICE void load_values(i32 key, i32 slot, i32 first_column) const {
-    load<block_dv, layout.row_of_v>(memory_.values + slot * layout.values, common_.v, key, first_column,
-                                    config::dv);
+  REGARD_DEVICE void load_values(Copies& copies, i32 key, i32 slot, i32 first_column) const {
+    load(copies.values, values_in(slot), common_.v, key, first_column, config::dv);
   }
 
   /// Starts the loads that are pending when the first tile begins, which is then in tiles[0]. A loop,
   /// because the compiler takes long for each load; K and V share one if they have the same shape and are
   /// loaded whole.
-  REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
+  REGARD_DEVICE void load_first(Copies& copies, Tiles& tiles, i32 first_column) const {
     constexpr bool same_layout = config::d == config::dv && block_d == layout.d && block_d == block_dv;
     static_assert(!same_layout || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
     tiles[stages] = tile_from(common_.visible.any.begin / block_k * block_k);
@@ -142,12 +158,12 @@ class PortableForwardBlock {
       const i32 key = tiles[stages], slot = i / 2;
       const bool values = i % 2 != 0;
       if constexpr (same_layout)
-        load<block_d, layout.row_of_k>((values ? memory_.values : memory_.keys) + slot * layout.keys,
-                                       values ? common_.v : common_.k, key, 0, config::d);
+        load(copies.keys, (values ? memory_.values : memory_.keys) + slot * layout.keys,
+             values ? common_.v : common_.k, key, 0, config::d);
       else if (values)
-        load_values(key, slot, first_column);
+        load_values(copies, key, slot, first_column);
       else
-        load_keys(key, slot, 0);
+        load_keys(copies, key, slot, 0);
       if (values) advance(tiles);
     }
     advance(tiles);
@@ -155,29 +171,35 @@ class PortableForwardBlock {
 
   /// Scores of the tile in `slot`. If K does not fit at once, it is loaded step by step, and reloaded to be
   /// multiplied `again`.
-  REGARD_DEVICE void multiply_keys(Scores& s, i32 key, i32 slot, bool again) const {
+  REGARD_DEVICE void multiply_keys(Scores& s, Copies& copies, i32 key, i32 slot, bool again) const {
 #pragma unroll
     for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
       for (i32 n = 0; n < key_tiles; ++n) s[m][n] = {};
-    const u32 q = memory_.q + row_of_wave() * layout.row_of_q;
     const u32 k = memory_.keys + slot * layout.keys + part_of_wave() * wave_keys * layout.row_of_k;
 #pragma unroll 1
     for (i32 step = 0; step < steps_d; ++step) {
-      if (step > 0 || (steps_d > 1 && again)) {
+      constexpr bool loads_q = layout.q_place == QPlace::shared_part;
+      const bool loads_k = step > 0 || (steps_d > 1 && again);
+      if (loads_q || loads_k) {
         sync_block();
-        load_keys(key, slot, step * block_d);
-        wait_for_copies<0>();
+        if (loads_k) load_keys(copies, key, slot, step * block_d);
+        if constexpr (loads_q) {
+          const Head head = head_of(common_.work);
+          q_.load_part(memory_.q, source_of_q(head), rows_of(common_.work, head), step);
+        }
+        if (loads_k) copies.keys.template arrive<0>(keys_in(slot));
         sync_block();
       }
-      Multiply::add<block_d>(s, WaveQ(q + step * block_d * operand_bytes, 0), WaveK(k, 0));
+      Multiply::add<block_d>(s, q_.of_wave(memory_.q, step), WaveK(k, 0));
     }
   }
 
   /// The weights of a tile, which are added to the rows' sums. If some come out too large, the scores are
   /// multiplied once more, as K is still in memory, and row_max is updated. Ends when V is visible to all
   /// and K is no longer read.
-  REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, WaveRowState& rows, Output& o) const {
+  REGARD_DEVICE void make_p_of_tile(P& p, Copies& copies, i32 key, i32 slot, WaveRowState& rows,
+                                    Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
@@ -185,7 +207,7 @@ class PortableForwardBlock {
 #pragma unroll 1
     for (;;) {
       Scores s;
-      multiply_keys(s, key, slot, large != 0);
+      multiply_keys(s, copies, key, slot, large != 0);
       const PortableScoreScale scale = common_.scale;  // read here, because there are no registers to keep it
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
@@ -203,21 +225,21 @@ class PortableForwardBlock {
       p.share();
       bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
-        again = meet_for_values(again);
+        again = meet_for_values(copies, slot, again);
       else
         again = any_in_wave(again);
       if (!again) break;
       large = found | once_more;
     }
-    if constexpr (!blocks_vote) meet_for_values(false);
+    if constexpr (!blocks_vote) meet_for_values(copies, slot, false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
   }
   /// Whether the whole block decides to multiply again: if waves share rows, or K comes in steps, they do so
   /// together.
   static constexpr bool blocks_vote = steps_d > 1 || across > 1;
   /// Whether any of them has to multiply again.
-  REGARD_DEVICE static bool meet_for_values(bool again) {
-    wait_for_copies<pending>();
+  REGARD_DEVICE bool meet_for_values(const Copies& copies, i32 slot, bool again) const {
+    copies.values.template arrive<pending>(values_in(slot));
     if constexpr (blocks_vote) return any_in_block(again);
     sync_block();
     return false;
@@ -230,16 +252,17 @@ class PortableForwardBlock {
     Output o = {};
     WaveRowState rows;
     Tiles tiles = {};
-    load_first(tiles, first_column);
+    Copies copies;
+    load_first(copies, tiles, first_column);
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
-      wait_for_copies<pending>();
+      copies.keys.template arrive<pending>(keys_in(slot));
       sync_block();  // K is visible to all, and the last V is no longer read
-      load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
+      load_values(copies, following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
       P p(memory_.p);
-      make_p_of_tile(p, tiles[0], slot, rows, o);
-      load_keys(following(tiles, stages), slot, 0);
-      const WaveV v(memory_.values + slot * layout.values, part_of_wave());
+      make_p_of_tile(p, copies, tiles[0], slot, rows, o);
+      load_keys(copies, following(tiles, stages), slot, 0);
+      const WaveV v(values_in(slot), part_of_wave());
       Multiply::add<block_k>(o, p.operand_a(), v);
       if constexpr (config::bits)
         advance(tiles);
@@ -255,6 +278,7 @@ class PortableForwardBlock {
   const PortableForwardArguments& a_;
   const PortableForwardMemory memory_;
   ForwardCommon& common_;
+  BlockQ<layout.q_place> q_;
 };
 
 }  // namespace regard

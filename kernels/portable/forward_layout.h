@@ -18,6 +18,9 @@ struct TileShape {
   i64 staged_bytes;  // the least of a row of O on its way through shared memory
 };
 
+/// Where a block keeps Q: in shared memory, whole or the part that goes with K's, or in registers.
+enum class QPlace { shared, shared_part, registers };
+
 /// Sizes in bytes. Vectors of eight neighbouring rows are in different banks: rows of K and V that are whole
 /// lines of 16-bit operands are swizzled (shared_rows.h), which writes whole lines too; other rows are
 /// padded by one vector. Q's always are: it is written once, and takes fewer registers that way.
@@ -25,6 +28,7 @@ struct ForwardLayout {
   static constexpr i64 vector = 16, line = 128;
 
   i64 unit;
+  QPlace q_place;
   i64 block_d, block_dv;  // columns of K and V that are loaded at a time, in whole matrix products
   i64 d, dv;              // columns, in whole blocks
   i64 row_of_q, row_of_k, row_of_v, row_of_p;  // from one row to the next
@@ -34,15 +38,16 @@ struct ForwardLayout {
 
   constexpr REGARD_INLINE explicit ForwardLayout(const TileShape& tile)
       : unit(tile.unit),
+        q_place(place_of_q(tile)),
         block_d(step(tile.block_d, tile.d)),
         block_dv(step(tile.block_dv, tile.dv, tile.warps_across > 1 ? unit * tile.warps_across : unit)),
         d(whole(tile.d, block_d)),
         dv(whole(tile.dv, block_dv)),
-        row_of_q(d * operand_bytes(tile.bytes) + vector),
+        row_of_q((q_place == QPlace::shared ? d : block_d) * operand_bytes(tile.bytes) + vector),
         row_of_k(row(block_d, operand_bytes(tile.bytes))),
         row_of_v(row(block_dv, operand_bytes(tile.bytes))),
         row_of_p(row(tile.block_k, operand_bytes(tile.bytes))),
-        q(tile.block_q * row_of_q),
+        q(q_place == QPlace::registers ? 0 : tile.block_q * row_of_q),
         keys(tile.block_k * row_of_k),
         values(tile.block_k * row_of_v),
         p(tile.warps_across > 1 ? tile.block_q * row_of_p : 0),
@@ -54,6 +59,12 @@ struct ForwardLayout {
     if (tiles < staged) tiles = staged;
   }
 
+  /// Waves of 64 lanes have the registers; but in fp32 every lane reads whole rows.
+  static constexpr REGARD_INLINE QPlace place_of_q(const TileShape& tile) {
+    if (tile.unit < 32 || tile.warps_across > 1) return QPlace::shared;
+    if (tile.block_d > 0 && tile.block_d < tile.d) return QPlace::shared_part;
+    return tile.bytes <= 2 && tile.d <= 256 ? QPlace::registers : QPlace::shared;
+  }
   /// The size of the type in which it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }
   static constexpr REGARD_INLINE i64 row(i64 columns, i64 operand_bytes) {

@@ -12,8 +12,9 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
+/// A weight that is NaN makes its row's sum NaN, and thus all of the row: here it may become any number.
 REGARD_DEVICE u32 rounded(float x, float y) {
-  return pair<operand>(x, y);
+  return pair_of_numbers<operand>(x, y);
 }
 
 /// P as a left operand: packed, with dropped weights removed, and shared with the waves that multiply it.

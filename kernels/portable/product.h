@@ -37,6 +37,7 @@ struct Product<true, together> {
 #pragma unroll
         for (i32 m = 0; m < tiles_m; ++m) y.template multiply_add<operand>(&c[m][n], x[m]);
       }
+      if (i % 2 != 0) end_reading_ahead();
     }
   }
 };

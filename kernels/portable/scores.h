@@ -102,7 +102,9 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
 /// compile.
 template <class Function>
 REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
-  constexpr i32 together = config::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
+  constexpr i32 together = config::dropout || key_tiles < 4 ? 1
+                           : key_tiles % 4 == 0             ? key_tiles / 4
+                                                            : key_tiles;
 #pragma unroll 1
   for (i32 done = 0; done < key_tiles; done += together) {
 #pragma unroll

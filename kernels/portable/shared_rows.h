@@ -45,8 +45,9 @@ struct RowSource {
 };
 
 /// Converts numbers at any alignment to 16 bytes of operands.
-REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
-  u32 words[4] = {};
+REGARD_DEVICE void convert_vector(u32 (&words)[4], const u8* from, i32 count) {
+#pragma unroll
+  for (u32& word : words) word = 0;
   constexpr i32 per_vector = 16 / operand_bytes;
 #pragma unroll
   for (i32 i = 0; i < per_vector; ++i) {
@@ -58,7 +59,6 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
     else
       words[i / 2] |= (halves_of_fp8<config::dtype>(global(from)[i]) & 0xffffu) << 16 * (i % 2);
   }
-  store_vector(to, words);
 }
 
 /// The rows and columns of a source that a tile covers; everything past the ends is zero.
@@ -76,41 +76,110 @@ REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
   return rows > 0 ? larger(smaller(columns, per_vector), 0) : 0;
 }
 
-/// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
-template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds) {
-  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
-  const i32 number = thread();
-  i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
-  if (!source.aligned) {  // rare, or fp8: small rather than fast
-#pragma unroll 1
-    for (i32 i = number; i < rows * vectors; i += threads) {
-      const i32 row = i / vectors, column = i % vectors * per_vector;
-      convert_vector(to + shared_offset<row_bytes>(row, column * operand_bytes),
-                     source.at(bounds.first_row + row, bounds.first_column + column),
-                     count_there<per_vector>(rows_left - row, columns_left - column));
-    }
-    return;
-  }
-  constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
+/// How the vectors of a tile are dealt out to threads: neighbours have neighbouring vectors.
+template <i32 rows, i32 columns>
+struct DealtVectors {
+  static constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+  static constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
   static_assert(power_of_two_in(rows_together) == rows_together,
                 "a thread's rows share no bits of their numbers");
-  const i32 row = number / across, column = number % across * per_vector;
+  /// Of a thread.
+  static constexpr i32 columns_of_thread = vectors / across;
+  static constexpr i32 count = (rows + rows_together - 1) / rows_together * columns_of_thread;
+};
+
+/// function(to, from, bytes, number) for each vector of this thread of aligned rows, `unrolled` rows at a
+/// time: where it belongs in rows of `row_bytes`, where it is, how much of it exists, and its number.
+template <i32 rows, i32 columns, i32 row_bytes, i32 unrolled, class Function>
+REGARD_DEVICE void each_vector(u32 to, const RowSource& source, const TileBounds& bounds, Function function) {
+  using Dealt = DealtVectors<rows, columns>;
+  constexpr i32 per_vector = Dealt::per_vector, across = Dealt::across, rows_together = Dealt::rows_together;
+  i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
+  const i32 row = thread() / across, column = thread() % across * per_vector;
   const bool all_columns = columns_left >= columns;
   const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
   to += shared_offset<row_bytes>(row, column * operand_bytes);
   rows_left -= row, columns_left -= column;
-#pragma unroll 8
+#pragma unroll unrolled
   for (i32 i = 0; i < rows; i += rows_together, from += rows_together * source.pitch) {
     if (rows % rows_together != 0 && row + i >= rows) break;
     const u32 row_to = down<row_bytes>(to, i);
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
-      copy_vector(row_to + c * operand_bytes, from + c * operand_bytes,
-                  (all_columns ? (rows_left > i ? per_vector : 0)
-                               : count_there<per_vector>(rows_left - i, columns_left - c)) *
-                      operand_bytes);
+      function(row_to + c * operand_bytes, from + c * operand_bytes,
+               (all_columns ? (rows_left > i ? per_vector : 0)
+                            : count_there<per_vector>(rows_left - i, columns_left - c)) *
+                   operand_bytes,
+               i / rows_together * Dealt::columns_of_thread + c / (across * per_vector));
   }
 }
+
+/// Loads rows at any alignment, or of fp8: rare, and so small rather than fast.
+template <i32 rows, i32 columns, i32 row_bytes>
+REGARD_DEVICE void convert_tile(u32 to, const RowSource& source, const TileBounds& bounds) {
+  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+  const i32 rows_left = bounds.end_row - bounds.first_row,
+            columns_left = bounds.end_column - bounds.first_column;
+#pragma unroll 1
+  for (i32 i = thread(); i < rows * vectors; i += threads) {
+    const i32 row = i / vectors, column = i % vectors * per_vector;
+    u32 words[4];
+    convert_vector(words, source.at(bounds.first_row + row, bounds.first_column + column),
+                   count_there<per_vector>(rows_left - row, columns_left - column));
+    store_vector(to + shared_offset<row_bytes>(row, column * operand_bytes), words);
+  }
+}
+
+/// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
+template <i32 rows, i32 columns, i32 row_bytes>
+REGARD_DEVICE void load_tile(u32 to, const RowSource& source, const TileBounds& bounds) {
+  if (!source.aligned)
+    convert_tile<rows, columns, row_bytes>(to, source, bounds);
+  else
+    each_vector<rows, columns, row_bytes, 8>(
+        to, source, bounds,
+        [](u32 to_vector, const u8* from, i32 bytes, i32) { copy_vector(to_vector, from, bytes); });
+}
+
+/// Such a load in two halves. A thread's vectors are on their way between them: to shared memory or, on GPUs
+/// whose copies pass through registers, to those, which hold one tile; not `alone`, they are waited for at
+/// once.
+template <i32 rows, i32 columns, i32 row_bytes, bool alone>
+class TileCopy {
+  static constexpr i32 count = DealtVectors<rows, columns>::count;
+  static constexpr bool through_registers =
+      alone && operand == config::dtype && count <= most_vectors_on_their_way;
+
+ public:
+  /// Nobody reads the memory at `to` until the copy has arrived.
+  REGARD_DEVICE void begin(u32 to, const RowSource& source, const TileBounds& bounds) {
+    if constexpr (through_registers) {
+      held_ = source.aligned;
+      if (held_)
+        each_vector<rows, columns, row_bytes, count>(
+            to, source, bounds,
+            [&](u32, const u8* from, i32 bytes, i32 i) { load_vector(words_[i], from, bytes); });
+      else
+        convert_tile<rows, columns, row_bytes>(to, source, bounds);
+    } else {
+      load_tile<rows, columns, row_bytes>(to, source, bounds);
+    }
+  }
+  /// At most the last `pending` copies that began may still be on their way.
+  template <i32 pending>
+  REGARD_DEVICE void arrive(u32 to) const {
+    wait_for_copies<pending>();
+    if constexpr (through_registers) {
+      if (held_)
+        each_vector<rows, columns, row_bytes, count>(
+            to, RowSource(nullptr, 0), {},
+            [&](u32 to_vector, const u8*, i32, i32 i) { store_vector(to_vector, words_[i]); });
+    }
+  }
+
+ private:
+  u32 words_[through_registers ? count : 1][4];
+  bool held_ = false;
+};
 
 }  // namespace regard

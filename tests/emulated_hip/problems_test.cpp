@@ -86,16 +86,21 @@ TEST_P(HipBrokenKernels, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HipBrokenKernels,
-    testing::Values(Fault{"k_is_not_waited_for", "sync_block();\n      load_values(", "load_values("},
-                    Fault{"v_is_not_waited_for", "if constexpr (!blocks_vote) meet_for_values(false);", ""},
-                    Fault{"a_wrong_column", "i / neighbours * 8 + i % neighbours", "i"},
-                    Fault{"another_order_of_v", "SumOrder::p ? 4 : 8", "SumOrder::p ? 8 : 8"},
-                    Fault{"a_tail_is_not_zeroed", "(rows_left > i ? per_vector : 0)", "(per_vector)"},
-                    Fault{"swizzled_on_one_side", "offset ^ swizzle_of(rows)", "offset"},
-                    Fault{"a_sum_of_half_a_row",
-                          "return x + bits_as<float>(from_other_part(bits_as<u32>(x)));", "return x;"},
-                    Fault{"halves_exchanged", "odd ? high_halves : low_halves",
-                          "odd ? low_halves : high_halves"}),
+    testing::Values(
+        Fault{"k_is_not_waited_for", "sync_block();\n      load_values(", "load_values("},
+        Fault{"v_is_not_waited_for", "if constexpr (!blocks_vote) meet_for_values(copies, slot, false);", ""},
+        Fault{"k_does_not_arrive", "copies.keys.template arrive<pending>(keys_in(slot));", ""},
+        Fault{"v_arrives_in_place_of_k", "arrive<pending>(values_in(slot))",
+              "arrive<pending>(keys_in(slot))"},
+        Fault{"vectors_arrive_in_another_order", "store_vector(to_vector, words_[i]);",
+              "store_vector(to_vector, words_[count - 1 - i]);"},
+        Fault{"a_wrong_column", "i / neighbours * 8 + i % neighbours", "i"},
+        Fault{"another_order_of_v", "SumOrder::p ? 4 : 8", "SumOrder::p ? 8 : 8"},
+        Fault{"a_tail_is_not_zeroed", "(rows_left > i ? per_vector : 0)", "(per_vector)"},
+        Fault{"swizzled_on_one_side", "offset ^ swizzle_of(rows)", "offset"},
+        Fault{"a_sum_of_half_a_row", "return x + bits_as<float>(from_other_part(bits_as<u32>(x)));",
+              "return x;"},
+        Fault{"halves_exchanged", "odd ? high_halves : low_halves", "odd ? low_halves : high_halves"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
