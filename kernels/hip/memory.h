@@ -30,6 +30,16 @@ REGARD_DEVICE void load_words(u32 (&x)[count], u32 from) {
   for (i32 i = 0; i < count; ++i) x[i] = words[i];
 }
 
+/// For all lanes of the wave: `from` has four 16-bit numbers of a row. Of 16 lanes, each four in turn have 16
+/// columns of one of four rows, and each gets one of the columns.
+REGARD_DEVICE void load_column(u32 (&x)[2], u32 from) {
+  typedef short Short4 __attribute__((vector_size(8)));
+  if constexpr (target::transposed_reads) {
+    const Short4 column = __builtin_amdgcn_ds_read_tr16_b64_v4i16(LdsPointer<Short4>(from));
+    __builtin_memcpy(x, &column, sizeof x);
+  }
+}
+
 template <i32 count>
 REGARD_DEVICE void load_shared(float (&x)[count], u32 from) {
   u32 words[count];

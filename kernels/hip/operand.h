@@ -10,12 +10,13 @@
 namespace regard {
 
 /// How many neighbouring rows or columns a lane reads at once, to sort them into as many operands: two
-/// numbers of different rows in memory make a word of an operand.
+/// numbers of different rows in memory make a word of an operand. An instruction that reads transposed sorts
+/// them itself.
 template <class Operand, i32 tiles>
-constexpr i32 columns_at_once = !Operand::transposed ? 1
-                                : tiles % 4 == 0     ? 4
-                                : tiles % 2 == 0     ? 2
-                                                     : 1;
+constexpr i32 columns_at_once = !Operand::transposed || target::transposed_reads ? 1
+                                : tiles % 4 == 0                                 ? 4
+                                : tiles % 2 == 0                                 ? 2
+                                                                                 : 1;
 
 /// The rows or columns of an operand that a wave multiplies, of which each `together` fragments are loaded
 /// together.
@@ -28,43 +29,65 @@ class SharedNumbers {
   /// From row or column `first` on; `of_lane`: which one of a fragment is this lane's.
   REGARD_DEVICE SharedNumbers(u32 operand, i32 first, i32 of_lane) {
     const i32 part = halves_sum ? lane() / edge : 0;
-    if constexpr (Operand::transposed) {
+    if constexpr (!Operand::transposed) {
+      first_ = operand + shared_offset<row_bytes>(of_lane, part * 16) + static_cast<u32>(first * row_bytes);
+      return;
+    }
+    const i32 row = part * (Operand::order == SumOrder::p ? 4 : 8);
+    if constexpr (target::transposed_reads) {
+      // Of 16 lanes, four give the addresses of a row's columns; each gets the column of its own number.
+      const i32 column = first + of_lane / 16 * 16 + lane() % 4 * 4;
+      first_ = operand + shared_offset<row_bytes>(row + lane() % 16 / 4, column * 2);
+    } else {
       const i32 column = first + together * of_lane, byte = column * 2;
-      const i32 row = part * (Operand::order == SumOrder::p ? 4 : 8);
       first_ = operand + shared_offset<row_bytes>(row, together > 1 ? byte : byte & ~3);
       odd_ = column % 2;
-    } else {
-      first_ = operand + shared_offset<row_bytes>(of_lane, part * 16) + static_cast<u32>(first * row_bytes);
     }
   }
 
   /// The i-th `depth` of the sum, of the fragments that begin `distance` rows or columns further.
   REGARD_DEVICE void load(Left (&x)[together], i32 distance, i32 i) const {
-    if constexpr (Operand::transposed)
-      load_transposed(x, along<row_bytes>(first_, distance * 2) + static_cast<u32>(i * depth * row_bytes));
+    // clang reads the operands of all unrolled products ahead. Where operands are whole in both parts of the
+    // wave there are no registers for it, so no read moves before this.
+    if constexpr (target::wmma_twice) __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront", "local");
+    if constexpr (!Operand::transposed)
+      load_row(x[0], distance, i * depth * 2);
+    else if constexpr (target::transposed_reads)
+      read_transposed(x[0], i * depth, distance * 2);
     else
-      load_row(x[0], along<row_bytes>(first_, i * depth * 2) + static_cast<u32>(distance * row_bytes));
+      load_transposed(x, i * depth, distance * 2);
   }
 
  private:
-  REGARD_DEVICE static void load_row(Left& x, u32 from) {
+  REGARD_DEVICE u32 at(i32 rows, i32 bytes) const { return moved<row_bytes>(first_, rows, bytes); }
+
+  REGARD_DEVICE void load_row(Left& x, i32 rows, i32 bytes) const {
 #pragma unroll
     for (i32 vector = 0; vector < operand_words / 4; ++vector) {
       u32 words[4];
-      load_words(words, along<row_bytes>(from, vector * 16));
+      load_words(words, at(rows, bytes + vector * 16));
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) x[4 * vector + i] = words[i];
     }
   }
 
-  REGARD_DEVICE void load_transposed(Left (&x)[together], u32 from) const {
+  REGARD_DEVICE void read_transposed(Left& x, i32 rows, i32 bytes) const {
+#pragma unroll
+    for (i32 i = 0; i < operand_words; i += 2) {
+      u32 words[2];
+      load_column(words, at(rows + row(2 * i), bytes));
+      x[i] = words[0], x[i + 1] = words[1];
+    }
+  }
+
+  REGARD_DEVICE void load_transposed(Left (&x)[together], i32 rows, i32 bytes) const {
     constexpr i32 words = together > 1 ? together / 2 : 1;
     constexpr u32 low_halves = 0x05040100u, high_halves = 0x07060302u;
 #pragma unroll
     for (i32 i = 0; i < operand_words; ++i) {
       u32 first[words], second[words];
-      load_words(first, down<row_bytes>(from, row(2 * i)));
-      load_words(second, down<row_bytes>(from, row(2 * i + 1)));
+      load_words(first, at(rows + row(2 * i), bytes));
+      load_words(second, at(rows + row(2 * i + 1), bytes));
 #pragma unroll
       for (i32 n = 0; n < together; ++n) {
         const bool odd = together > 1 ? n % 2 != 0 : odd_ != 0;

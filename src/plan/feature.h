@@ -16,7 +16,7 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(f16c, cpu, "conversions of fp16")                                                                 \
   X(avx2, cpu, "instructions of AVX2")                                                                \
   X(avx512, cpu, "instructions of AVX-512: F, BW, DQ, VL")                                            \
-  X(bf16_convert, cpu, "conversions to bf16")                                                         \
+  X(bf16_convert, cpu | hip, "conversions to bf16")                                                   \
   X(bf16_dot, cpu, "products of bf16 pairs by vectors")                                               \
   X(amx, cpu, "the tile unit, AMX")                                                                   \
   X(amx_emulated, cpu, "with `amx`: the tile unit is plain C++")                                      \
@@ -27,6 +27,8 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(wmma_twice, hip, "both halves of a wave hold whole operands of matrix instructions")              \
   X(flushes_subnormals, cuda | hip, "matrix instructions take subnormal 16-bit numbers as zero")      \
   X(accumulator_registers, hip, "a lane has 256 registers more, which accumulators can be in")        \
+  X(transposed_reads, hip, "16-bit operands are read transposed from shared memory")                  \
+  X(banks_64, cuda | hip, "shared memory has 64 banks, not 32")                                       \
   X(async_copy, cuda | hip, "16-byte copies to shared memory that do not pass through registers")     \
   X(f16_pairs, cuda, "two fp32 become a pair of fp16 in one instruction")                             \
   X(nan_min, cuda, "a minimum of fp32 that keeps a NaN")                                              \

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <sstream>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "emulated_hip/kernel.h"
+#include "emulated_hip/problem.h"
 #include "emulator/hip/banks.h"
 
 namespace regard {
@@ -65,6 +69,43 @@ TEST(HipBanks, AKernelsConflictsAreCountedByPlace) {
   EXPECT_THAT(test::lds_report(),
               testing::AllOf(HasSubstr("write 4 instructions=2 clocks=4 least=4 worst=1 at kernel.hip:10\n"),
                              HasSubstr("read 4 instructions=2 clocks=8 least=4 worst=2 at kernel.hip:11\n")));
+}
+
+/// Forward's loads of operands by the lines of its source, as the emulator counts them.
+std::vector<std::string> operand_loads(const std::string& chip, int d, const test::Change& change = {}) {
+  const test::Setting counted("EMULATOR_LDS", "1");
+  EXPECT_EQ(test::mistakes_on(chip, "fwd bf16 d=" + std::to_string(d) + " b=1 h=1 sq=32 sk=64", change), "");
+  std::istringstream report(test::lds_report());
+  std::vector<std::string> loads;
+  for (std::string line; std::getline(report, line);)
+    if (line.starts_with("read ")) loads.push_back(line);
+  return loads;
+}
+
+class HipBanksOfForward : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(HipBanksOfForward, OperandsMeetNoConflicts) {
+  const auto& [chip, d] = GetParam();
+  const std::vector<std::string> loads = operand_loads(chip, d);
+  EXPECT_GE(loads.size(), 2u);  // of K and V
+  EXPECT_THAT(loads, testing::Each(HasSubstr(" worst=1 ")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, HipBanksOfForward,
+                         testing::Combine(testing::Values("gfx942", "gfx950"), testing::Values(64, 128, 256)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+/// The swizzle of 32 banks, where there are 64.
+TEST(HipBanks, AnotherSwizzleMeetsConflicts) {
+  const auto other = [](const std::string& source) {
+    return test::with_change(source, "of_four * 4 + row / 4 % 4", "row % 8");
+  };
+  EXPECT_THAT(operand_loads("gfx950", 128, other),
+              testing::IsSupersetOf({HasSubstr("read 16 instructions=32 clocks=256 least=128 worst=2 "),
+                                     HasSubstr("read 8 instructions=32 clocks=256 least=64 worst=4 ")}));
 }
 
 }  // namespace

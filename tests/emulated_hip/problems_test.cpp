@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Chips, HipProblems, testing::ValuesIn(chips),
 
 /// A fault in a rendered kernel: `from` is there once.
 struct Fault {
-  const char *name, *from, *to;
+  const char *name, *from, *to, *chip = "gfx942";
   friend std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 };
 
@@ -78,7 +78,7 @@ TEST_P(HipBrokenKernels, AreFound) {
   const auto broken = [&](const std::string& source) { return with_change(source, fault.from, fault.to); };
   std::string found;
   for (int seed = 1; seed <= seeds && found.empty(); ++seed)
-    found = mistakes_on("gfx942", "fwd bf16 lse d=128 b=1 hq=2 hk=1 sq=130 sk=170", broken, seed,
+    found = mistakes_on(fault.chip, "fwd bf16 lse d=128 b=1 hq=2 hk=1 sq=130 sk=170", broken, seed,
                         "portable_forward block_q=128");  // of several waves
   EXPECT_NE(found, "");
   EXPECT_EQ(found.find("error:"), std::string::npos) << found;  // it does not even compile
@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"a_wrong_column", "i / neighbours * 8 + i % neighbours", "i"},
         Fault{"another_order_of_v", "SumOrder::p ? 4 : 8", "SumOrder::p ? 8 : 8"},
         Fault{"a_tail_is_not_zeroed", "(rows_left > i ? per_vector : 0)", "(per_vector)"},
-        Fault{"swizzled_on_one_side", "offset ^ swizzle_of(rows)", "offset"},
+        Fault{"swizzled_on_one_side", "swizzle_of<row_bytes>(rows) ^ bytes", "bytes"},
+        Fault{"another_table_of_a_transposed_read", "row + lane() % 16 / 4", "row + lane() % 4", "gfx950"},
         Fault{"a_sum_of_half_a_row", "return x + bits_as<float>(from_other_part(bits_as<u32>(x)));",
               "return x;"},
         Fault{"halves_exchanged", "odd ? high_halves : low_halves", "odd ? low_halves : high_halves"}),
