@@ -50,7 +50,7 @@ REGARD_DEVICE u32 pair(float low, float high) {
   }
   return both;
 }
-/// Likewise for numbers: NaN may become any, if that saves instructions.
+/// The same, where a NaN may become any number.
 template <DType dtype>
 REGARD_DEVICE u32 pair_of_numbers(float low, float high) {
   return pair<dtype>(low, high);

@@ -32,30 +32,38 @@ REGARD_DEVICE float float_of_half(u16 bits) {
   return static_cast<float>(bits_as<_Float16>(bits));
 }
 
-/// bf16 in the high half; the low half is undefined. NaN becomes any number.
-REGARD_DEVICE u32 number_in_high_half(float x) {
+/// bf16 in the high half, rounded to nearest even; the low half is undefined. NaN may become any number.
+REGARD_DEVICE u32 bf16_of_number(float x) {
   const u32 bits = bits_as<u32>(x);
   return bits + 0x7fffu + (bits >> 16 & 1);
 }
-/// Likewise, but NaN stays NaN.
+/// The same; NaN stays NaN.
 REGARD_DEVICE u32 bf16_in_high_half(float x) {
-  return x == x ? number_in_high_half(x) : bits_as<u32>(x) | 0x400000u;
+  return x == x ? bf16_of_number(x) : bits_as<u32>(x) | 0x400000u;
+}
+REGARD_DEVICE u32 high_halves(u32 low, u32 high) {
+  return __builtin_amdgcn_perm(high, low, 0x07060302u);
 }
 
 /// Two numbers rounded to nearest even, `low` in the low half.
 template <DType dtype>
 REGARD_DEVICE u32 pair(float low, float high) {
-  if constexpr (dtype == DType::bf16)
-    return __builtin_amdgcn_perm(bf16_in_high_half(high), bf16_in_high_half(low), 0x07060302u);
-  else
+  if constexpr (dtype != DType::bf16) {
     return u32{bits_of_half(low)} | u32{bits_of_half(high)} << 16;
+  } else if constexpr (target::bf16_convert) {
+    typedef float Floats __attribute__((vector_size(8)));
+    typedef __bf16 Bf16s __attribute__((vector_size(4)));
+    const Floats both = {low, high};
+    return bits_as<u32>(__builtin_convertvector(both, Bf16s));
+  } else {
+    return high_halves(bf16_in_high_half(low), bf16_in_high_half(high));
+  }
 }
-
-/// Likewise for numbers, in fewer instructions: NaN becomes any.
+/// The same in fewer instructions, where a NaN may become any number.
 template <DType dtype>
 REGARD_DEVICE u32 pair_of_numbers(float low, float high) {
-  if constexpr (dtype == DType::bf16)
-    return __builtin_amdgcn_perm(number_in_high_half(high), number_in_high_half(low), 0x07060302u);
+  if constexpr (dtype == DType::bf16 && !target::bf16_convert)
+    return high_halves(bf16_of_number(low), bf16_of_number(high));
   else
     return pair<dtype>(low, high);
 }

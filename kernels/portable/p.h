@@ -12,7 +12,7 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
-/// A weight that is NaN makes its row's sum NaN, and thus all of the row: here it may become any number.
+/// The sum of a row with a NaN is NaN, whatever number takes its place here.
 REGARD_DEVICE u32 rounded(float x, float y) {
   return pair_of_numbers<operand>(x, y);
 }

@@ -251,6 +251,20 @@ EMULATED unsigned __builtin_amdgcn_ballot_w32(bool value) {
   return emulator::hip::exchange(builtin, {value});
 }
 
+// ---- numbers
+/// A vector of __bf16, which is one of short here, of a vector of fp32: each rounded to nearest even.
+template <class To, class From>
+EMULATED To emulated_bf16(const From& from) {
+  To to;
+  for (unsigned i = 0; i < sizeof(From) / sizeof(float); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(from[i]));
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    to[i] = static_cast<short>((is_nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+  return to;
+}
+#define __builtin_convertvector(from, To) emulated_bf16<To>(from)
+
 // ---- LDS
 /// Within 16 lanes: a lane's address is that of four columns of a row, and it gets a column of four rows.
 #define EMULATED_TRANSPOSED_READ(name)                                              \
