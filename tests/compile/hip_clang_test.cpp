@@ -419,6 +419,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, HipClang, testing::Values("clang-22", "clang-
 TEST(HipClangVersion, IsReadFromWhatIdentifiesACompiler) {
   EXPECT_EQ(clang_version("Debian clang version 19.1.7 (3~deb12u1); Target: x86_64-pc-linux-gnu"), 19);
   EXPECT_EQ(clang_version("AMD clang version 20.0.0git (https://github.com/x roc-7.0.0); Target: x"), 20);
+  EXPECT_EQ(clang_version("clang version 18.0; AMD clang version 19.0; clang version 17"), 19);
   EXPECT_EQ(clang_version("gcc version 12.2.0 (Debian 12.2.0-14); Target: x86_64-linux-gnu"), 0);
 }
 

@@ -28,6 +28,7 @@ class Call {
  public:
   explicit Call(const char* text, int device = 0, const char* target = "cuda", const char* family = nullptr) {
     fake_use(device);
+    gpu_ = std::string(target).starts_with("gfx") || std::string(target) == "hip" ? "hip" : "cuda";
     EXPECT_EQ(regard_problem_parse(text, &problem), REGARD_OK) << message();
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = target;
@@ -69,10 +70,11 @@ class Call {
   }
   void* allocate(std::int64_t bytes) {
     void* one = nullptr;
-    EXPECT_EQ(regard_memory_allocate("cuda", bytes, &one), REGARD_OK) << message();
+    EXPECT_EQ(regard_memory_allocate(gpu_, bytes, &one), REGARD_OK) << message();
     memory.push_back(one);
     return one;
   }
+  const char* gpu_;  ///< whose memory the tensors have
   std::vector<void*> memory;
 };
 

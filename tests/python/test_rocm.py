@@ -1,5 +1,5 @@
 """Arrays on AMD's GPUs: DLPack's kDLROCM, and a PyTorch built for ROCm as far as it can be pretended. The driver that
-records (tests/gpu/fake_driver) stands in for ROCm's runtime."""
+records (tests/gpu/fake_driver) stands in for ROCm's runtime, or, where kernels compute, tests/emulator/hip."""
 
 import os
 import subprocess
@@ -8,9 +8,11 @@ import sys
 import pytest
 from places import BUILD
 
-DRIVER = BUILD / "tests" / "fake_driver"
+DRIVER, EMULATOR = BUILD / "tests" / "fake_driver", BUILD / "tests" / "emulator"
 here = pytest.mark.skipif(not (DRIVER / "libamdhip64.so.6").exists(), reason="the driver that records is not built")
+emulated = pytest.mark.skipif(not (EMULATOR / "libhiprtc.so.6").exists(), reason="tests/emulator is not built here")
 
+# Both drivers' memory is the host's, so that NumPy can read and write it.
 ARRAYS = """
 import ctypes, numpy, regard
 from regard.arrays import gpu_of
@@ -23,27 +25,41 @@ class Tensor(ctypes.Structure):
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+core = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libregard.so" in line))
+FLOAT, BFLOAT = 2, 4  # DLPack's codes
+
+def on_device(values, gpu=b"hip"):
+    "A copy in the memory of the GPU, which NumPy sees."
+    memory = ctypes.c_void_p()
+    assert core.regard_memory_allocate(gpu, ctypes.c_int64(max(values.nbytes, 1)), ctypes.byref(memory)) == 0
+    bytes_ = (ctypes.c_uint8 * values.nbytes).from_address(memory.value)
+    array = numpy.frombuffer(bytes_, values.dtype).reshape(values.shape)
+    array[...] = values
+    return array
 
 class Rocm:
-    "fp32 on the device of that type."
-    def __init__(self, memory, shape, type_=10):
-        self.shape, self.dtype = shape, numpy.dtype("float32")
-        sizes = self.sizes = (ctypes.c_int64 * len(shape))(*shape)
-        self.kept = Tensor(memory, type_, 0, len(shape), 2, 32, 1, ctypes.addressof(sizes), None, 0, None, None)
+    "The elements of a NumPy array of floats, or of uint16 that stand for bfloat16, on the device of that type."
+    def __init__(self, array, type_=10):
+        self.host, self.shape = array, array.shape
+        self.dtype = "bfloat16" if array.dtype == "uint16" else array.dtype
+        self.sizes = (ctypes.c_int64 * array.ndim)(*array.shape)
+        self.strides = (ctypes.c_int64 * array.ndim)(*(bytes_ // array.itemsize for bytes_ in array.strides))
+        code = BFLOAT if array.dtype == "uint16" else FLOAT
+        self.kept = Tensor(
+            array.ctypes.data, type_, 0, array.ndim, code, 8 * array.itemsize, 1,
+            ctypes.addressof(self.sizes), ctypes.addressof(self.strides), 0, None, None,
+        )
     def __dlpack_device__(self):
         return (self.kept.device_type, 0)
     def __dlpack__(self, **_):
         return new_capsule(ctypes.addressof(self.kept), b"dltensor", None)
 
-core = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libregard.so" in line))
-memory = ctypes.c_void_p()
-assert core.regard_memory_allocate(b"hip", ctypes.c_int64(1 << 20), ctypes.byref(memory)) == 0
-q = Rocm(memory.value, (1, 5, 2, 64))
+q = Rocm(on_device(numpy.zeros((1, 5, 2, 64), "float32")))
 """
 
 
-def run(code):
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(DRIVER)}
+def run(code, folder=DRIVER, **settings):
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **settings}
     done = subprocess.run([sys.executable, "-c", ARRAYS + code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -51,7 +67,7 @@ def run(code):
 @here
 def test_arrays_of_rocm_are_computed_by_hip():
     run("""
-assert gpu_of("q", q) == "hip" and gpu_of("q", Rocm(1, (1,), 2)) == "cuda" and gpu_of("q", Rocm(1, (1,), 1)) is None
+assert gpu_of("q", q) == "hip" and gpu_of("q", Rocm(q.host, 2)) == "cuda" and gpu_of("q", Rocm(q.host, 1)) is None
 try:
     regard.attention(q, q, q, out=q, family="sm90_forward")
 except regard.RefusedError as refused:
@@ -94,3 +110,80 @@ jax.devices = lambda name: [name] if name == "rocm" else []
 targets.platforms.cache_clear()
 assert targets.platforms() == {"cpu": None, "rocm": "hip"}
 """)
+
+
+@emulated
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_arrays_of_rocm_are_computed_right(chip):
+    """Forward and backward, by the same calls as on the CPU, whose results are the expected ones."""
+    code = """
+random = numpy.random.default_rng(0)
+def draw(*shape):
+    return random.standard_normal(shape).astype("float32")
+
+def bits(x):  # bfloat16, which NumPy does not have
+    return (x.view("uint32") >> 16).astype("uint16")
+
+def floats(x):
+    return (x.astype("uint32") << 16).view("float32")
+
+def compare(got, expected, tolerance):
+    assert numpy.isfinite(got).all() and abs(got - expected).max() < tolerance, abs(got - expected).max()
+
+# Every other head of a larger tensor in fp32.
+wide, k, v, grad_o = draw(1, 40, 4, 32), draw(1, 70, 1, 32), draw(1, 70, 1, 32), draw(1, 40, 2, 32)
+expected, expected_lse = regard.attention(wide[:, :, ::2], k, v, lse=True, causal=True)
+of_gpu = [Rocm(on_device(x)) for x in (wide, k, v)]
+of_gpu[0] = Rocm(of_gpu[0].host[:, :, ::2])
+o, lse = (Rocm(on_device(numpy.full(x.shape, numpy.nan, "float32"))) for x in (expected, expected_lse))
+results = regard.attention(*of_gpu, lse=lse, causal=True, out=o)
+assert results[0] is o and results[1] is lse
+compare(o.host, expected, 1e-5)
+compare(lse.host, expected_lse, 1e-5)
+
+names = ("grad_q", "grad_k", "grad_v")
+wanted = regard.attention_backward(grad_o, wide[:, :, ::2], k, v, expected, expected_lse, causal=True)
+grads = {name: Rocm(on_device(numpy.full(x.shape, numpy.nan, "float32"))) for name, x in zip(names, wanted)}
+regard.attention_backward(Rocm(on_device(grad_o)), *of_gpu, o, lse, causal=True, **grads)
+for name, x in zip(names, wanted):
+    compare(grads[name].host, x, 1e-4)
+
+# bfloat16, and a plan that runs twice in a workspace of the caller.
+given = [bits(draw(2, s, 2, 64)) for s in (50, 150, 150)]
+expected = regard.attention(*map(floats, given))
+o = Rocm(on_device(numpy.zeros((2, 50, 2, 64), "uint16")))
+regard.attention(*(Rocm(on_device(x)) for x in given), out=o)
+compare(floats(o.host), expected, 0.03)
+plan = regard.plan("fwd bf16 b=2 h=2 sq=50 sk=150 d=64 splits=2", target="hip")
+assert plan.target == CHIP and plan.workspace_bytes > 0
+room = Rocm(on_device(numpy.zeros(plan.workspace_bytes // 4 + 16, "float32")))
+for _ in range(2):
+    o.host[...] = 0
+    plan.run(**dict(zip("qkv", (Rocm(on_device(x)) for x in given))), o=o, workspace=room)
+    compare(floats(o.host), expected, 0.03)
+report = regard.check("fwd bf16 b=2 h=2 sq=50 sk=150 d=64", **dict(zip("qkv", map(Rocm, map(on_device, given)))), o=o)
+assert report["ok"], report
+"""
+    run(code.replace("CHIP", repr(chip)), EMULATOR, REGARD_HIPRTC=str(EMULATOR), EMULATED_CHIP=chip)
+
+
+@emulated
+def test_what_the_gpu_cannot_is_said():
+    run(
+        """
+import pytest
+k = v = q
+out = {"out": Rocm(on_device(q.host)), "causal": True}
+with pytest.raises(regard.NoKernelError, match="target gfx1100 does not run on Fake Instinct, which is gfx942"):
+    regard.attention(q, k, v, **out, target="gfx1100")
+with pytest.raises(regard.InvalidError, match="k is in host memory"):
+    regard.attention(q, numpy.zeros((1, 5, 2, 64), "float32"), v, **out)
+nvidias = Rocm(on_device(q.host, b"cuda"), 2)
+with pytest.raises(regard.InvalidError, match="k"):
+    regard.attention(q, nvidias, v, **out)
+regard.attention(q, k, v, **out, target="gfx9-4-generic")  # its family's code
+""",
+        EMULATOR,
+        REGARD_HIPRTC=str(EMULATOR),
+        EMULATED_CHIP="gfx942",
+    )
