@@ -299,7 +299,7 @@ CASES = {
     "unknown target": (lambda: regard.attention(GOOD, GOOD, GOOD, target="cpu-avx3"), ValueError, ["cpu-avx3"]),
     "unknown family": (lambda: regard.attention(GOOD, GOOD, GOOD, family="genric"), ValueError, ["genric"]),
     "target without a kernel for it": (
-        lambda: regard.plan("fwd fp32 s=8 d=512", target="gfx942"),
+        lambda: regard.plan("fwd bf16 s=8 d=576 dv=512", target="gfx942"),
         NotImplementedError,
         ["gfx942"],
     ),
