@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bounds the kernels for AMD GPUs, from their code objects alone: no GPU is needed, and nothing is measured.
+"""What bounds the kernels for AMD GPUs, from their code objects: no GPU is needed, and nothing is measured.
 
     ./dev amd-report [--targets T,..] [--build FOLDER] [--out FILE]
 
@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ from bench.shared.progress import counted
 TARGETS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx9-4-generic", "gfx11-generic", "gfx12-generic"]
 PASSES = ["fwd", "bwd"]
 HEAD_DIMENSIONS = [64, 128, 256]
+
+# Whose bank conflicts are counted.
+CHIP_OF_FAMILY = {
+    "gfx90a": "gfx942",
+    "gfx9-4-generic": "gfx942",
+    "gfx11-generic": "gfx1100",
+    "gfx12-generic": "gfx1201",
+}
 
 SIMDS = 4  # of a unit: a compute unit of CDNA, a work group processor of RDNA
 MULTIPLY_ADDS = 32  # of fp32, that `gflops` of a target counts for a SIMD and clock
@@ -53,13 +62,13 @@ class Facts:
         self.lds = target if target in LDS_BYTES else "gfx9" if self.wave == 64 else "rdna"
 
 
-def slots_of(work: Work, facts: Facts) -> dict[str, float]:
-    """Of a SIMD, for one wave; LDS without conflicts."""
+def slots_of(work: Work, facts: Facts, conflicts: float = 1) -> dict[str, float]:
+    """Of a SIMD, for one wave; `conflicts`: clocks of LDS as a multiple of those without conflicts."""
     lds_clocks = facts.wave * (work.lds_read / LDS_BYTES[facts.lds] + work.lds_written / LDS_BYTES_WRITTEN[facts.lds])
     return {
         "matrix": work.multiplies / facts.multiply_adds / facts.clocks,
         "valu": work.valu,
-        "lds": round(lds_clocks / facts.clocks, 1),
+        "lds": round(conflicts * lds_clocks / facts.clocks, 1),
     }
 
 
@@ -127,7 +136,27 @@ def waves_per_simd(by_registers: int, lds: int, kernel: str, facts: Facts) -> fl
     return min(by_registers, of_blocks / SIMDS)
 
 
-def reported(build: Path, target: str, direction: str, d: int, folder: Path) -> dict[str, Any]:
+def bank_conflicts(build: Path, folder: Path) -> dict[tuple[str, int], float]:
+    """Of each kernel ("gfx942 portable_forward block_q=128 ...") and d in its loop over tiles, by the emulator's phases
+    of LDS. Addresses are not in a code object."""
+    out = folder / "conflicts.xml"
+    command = [build / "tests/test_emulated_hip", "--gtest_filter=*HipConflicts*", f"--gtest_output=xml:{out}"]
+    print("the emulator counts bank conflicts, which takes a minute", file=sys.stderr)
+    done = subprocess.run(command, capture_output=True, text=True)
+    found = {}
+    for case in xml.etree.ElementTree.parse(out).iter("testcase") if out.exists() else ():
+        said = {one.get("name"): one.get("value") for one in case.iter("property")}
+        if "conflicts" in said:
+            chip, _, d = case.get("name").rpartition("/")[2].split("_")
+            found[f"{chip} {said['kernel']}", int(d[1:])] = float(said["conflicts"])
+    if not found:
+        sys.exit(f"{command[0]} counted no bank conflicts: {(done.stdout + done.stderr).strip()[-500:]}")
+    return found
+
+
+def reported(
+    build: Path, target: str, direction: str, d: int, folder: Path, conflicts: dict[tuple[str, int], float]
+) -> dict[str, Any]:
     facts = Facts(target)
     # Many blocks, so that the largest tile is taken, and no split of the keys.
     problem = f"{direction} bf16 b=8 h=16 s=4096 d={d}"
@@ -135,7 +164,11 @@ def reported(build: Path, target: str, direction: str, d: int, folder: Path) -> 
     (entry,) = (entry for entry in prebuilt(build, target, problem, folder) if entry["kernel"] == kernel)
     used = entry["resources"]
     work = work_of_kernel(kernel, d, listing(build / "bench/bench_amd_listing", entry["file"]))
-    slots = slots_of(work, facts)
+    # A family has the kernels of one of its chips.
+    of_chip = kernel.partition(" |")[0].replace(target, CHIP_OF_FAMILY.get(target, target), 1)
+    if (of_chip, d) not in conflicts:
+        raise ValueError(f"the emulator counts no bank conflicts of {of_chip}; add it to HipConflicts")
+    slots = slots_of(work, facts, conflicts[of_chip, d])
     lds += used["shared_bytes"]
     return {
         "series": "amd",
@@ -145,6 +178,7 @@ def reported(build: Path, target: str, direction: str, d: int, folder: Path) -> 
         "work": {"transcendental": work.transcendental, "lds_read": work.lds_read, "lds_written": work.lds_written,
                  "copied": work.global_read, "instructions": work.instructions},
         "slots": slots,
+        "conflicts": conflicts[of_chip, d],
         "bound": round(bound_of(slots), 3),
         "compiler": entry["compiler"].partition(";")[0],
     }  # fmt: skip
@@ -160,9 +194,10 @@ def main() -> None:
     cells = [(t, p, d) for t in options.targets.split(",") for p in PASSES for d in HEAD_DIMENSIONS]
     lines = []
     with tempfile.TemporaryDirectory() as folder:
+        conflicts = bank_conflicts(options.build, Path(folder))
         for target, direction, d in counted(cells, lambda cell: " ".join(map(str, cell))):
             try:
-                line = reported(options.build, target, direction, d, Path(folder))
+                line = reported(options.build, target, direction, d, Path(folder), conflicts)
             except ValueError as wrong:
                 sys.exit(f"{target} {direction} d={d}: {wrong}")
             lines.append(line)

@@ -30,6 +30,7 @@ def _row(line: Line) -> list[str]:
         f"{slots['matrix']:.0f}",
         f"{slots['valu']}",
         f"{slots['lds']:.0f}",
+        f"{line['conflicts']:.2f}",
         max(slots, key=lambda name: slots[name]),
         _at_least(BOUNDS.get(line["cell"], 0), line["bound"], 2),
     ]
@@ -37,11 +38,25 @@ def _row(line: Line) -> list[str]:
 
 def bounds(lines: list[Line]) -> list[str]:
     goals = ", ".join(f"{goal:g} of {cell}" for cell, goal in BOUNDS.items())
-    head = ["kernel", "tile", "VGPR", "AGPR", "SGPR", "LDS KB", "scratch", "waves", "matrix", "VALU", "LDS"]
+    head = [
+        "kernel",
+        "tile",
+        "VGPR",
+        "AGPR",
+        "SGPR",
+        "LDS KB",
+        "scratch",
+        "waves",
+        "matrix",
+        "VALU",
+        "LDS",
+        "conflicts",
+    ]
+    head += ["largest", "bound"]
     return [
         *paragraph(
             f"{lines[0]['compiler']}, {lines[0]['date']}, commit {lines[0]['commit']}: plain kernels in bf16. Goals: a "
             f"bound of {goals}; in forward {WAVES} waves of a SIMD where d is 128 at most."
         ),
-        *table([*head, "largest", "bound"], [_row(line) for line in lines]),
+        *table(head, [_row(line) for line in lines]),
     ]

@@ -46,24 +46,26 @@ const HipKernel& compiled_once(const std::string& source, const std::string& chi
 }
 
 std::string run(const Plan& plan, const Stage& stage, const Change& change, int seed, BoundArguments& bound,
-                std::uint8_t* workspace) {
+                std::uint8_t* workspace, std::string* lds) {
   if (stage.grid == 0) return {};
   const Result<Rendered> rendered = render(stage.key);
   if (!rendered) return rendered.error().message;
-  const bool is_main = change && (stage.key.algorithm.kernel == portable_forward.name ||
-                                  stage.key.algorithm.kernel == portable_backward.name);
-  const HipKernel& kernel = compiled_once(is_main ? change(rendered->source) : rendered->source,
+  const bool is_main = stage.key.algorithm.kernel == portable_forward.name ||
+                       stage.key.algorithm.kernel == portable_backward.name;
+  const HipKernel& kernel = compiled_once(is_main && change ? change(rendered->source) : rendered->source,
                                           plan.target->name, rendered->symbol);
   stage.schedule.write(bound.schedule, plan.workspace, workspace);
   const auto threads = static_cast<unsigned>(stage.key.algorithm.warps * plan.target->wave);
-  return kernel.error({static_cast<unsigned>(stage.grid), threads, static_cast<unsigned>(stage.shared_bytes)},
-                      &bound, seed);
+  std::string wrong = kernel.error(
+      {static_cast<unsigned>(stage.grid), threads, static_cast<unsigned>(stage.shared_bytes)}, &bound, seed);
+  if (is_main && lds != nullptr) *lds = lds_report();
+  return wrong;
 }
 
 }  // namespace
 
 std::string compute_on(const std::string& chip, Case& c, const Change& change, int seed,
-                       const std::string& family) {
+                       const std::string& family, std::string* lds) {
   const Result<const Target*> target = find_target(chip);
   if (!target) return target.error().message;
   const Result<Plan> planned = plan(c.problem(), **target, {.family = family});
@@ -71,15 +73,15 @@ std::string compute_on(const std::string& chip, Case& c, const Change& change, i
   Workspace workspace(planned->workspace.total);
   BoundArguments bound{bind(*planned, c.arguments()), {}};
   for (const Stage& stage : planned->stages)
-    if (std::string wrong = run(*planned, stage, change, seed, bound, workspace.data()); !wrong.empty())
+    if (std::string wrong = run(*planned, stage, change, seed, bound, workspace.data(), lds); !wrong.empty())
       return wrong;
   return workspace.kept_its_bounds() ? "" : "wrote past the workspace";
 }
 
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed,
-                        const std::string& family) {
+                        const std::string& family, std::string* lds) {
   Case c(problem);
-  if (std::string wrong = compute_on(chip, c, change, seed, family); !wrong.empty()) return wrong;
+  if (std::string wrong = compute_on(chip, c, change, seed, family, lds); !wrong.empty()) return wrong;
   const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
   return expected ? c.mistakes(*expected) : expected.error().message;
 }

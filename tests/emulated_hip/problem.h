@@ -13,12 +13,12 @@ using Change = std::function<std::string(const std::string& source)>;
 
 /// Computes the outputs. Returns an empty string or what is wrong.
 std::string compute_on(const std::string& chip, Case&, const Change& change = {}, int seed = 1,
-                       const std::string& family = "");
+                       const std::string& family = "", std::string* lds = nullptr);
 
 /// Plans the problem for `chip`, runs the stages, and checks the results by the oracle. Returns an empty
 /// string or what is wrong. `change`: of the source of the main stage. `seed`: of the order of events.
-/// `family`: as in PlanOptions.
+/// `family`: as in PlanOptions. `lds`, if not null: what is counted of the main stage (lds_report).
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change = {},
-                        int seed = 1, const std::string& family = "");
+                        int seed = 1, const std::string& family = "", std::string* lds = nullptr);
 
 }  // namespace regard::test

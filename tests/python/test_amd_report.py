@@ -158,6 +158,7 @@ def test_slots_follow_from_the_chips_rates():
     read = Work(Counter({(32, 32, 8): 64}), valu=376, lds_read=32 * 16)
     slots = report.slots_of(read, report.Facts("gfx942"))
     assert slots == {"matrix": 512, "valu": 376, "lds": 256}
+    assert report.slots_of(read, report.Facts("gfx942"), 1.5)["lds"] == 384
     assert report.bound_of(slots) == 1
     assert report.bound_of(slots | {"valu": 1024}) == 0.5
 
@@ -168,12 +169,12 @@ def test_the_table_marks_what_misses_its_goal():
         return {
             "cell": cell, "kernel": "gfx942 portable_forward block_q=128 block_k=32 warps=4 | fwd bf16", "bound": bound,
             "resources": used | {"waves": waves}, "slots": {"matrix": 256, "valu": 312, "lds": 259.0},
-            "compiler": "clang version 22", "date": "2026-11-29", "commit": "abc",
+            "conflicts": 1.284, "compiler": "clang version 22", "date": "2026-11-29", "commit": "abc",
         }  # fmt: skip
 
     met, missed, free = tables.bounds([line("gfx942 fwd d128", 0.976, 2), line("gfx942 fwd d64", 0.714, 1.0),
                                        line("gfx942 bwd d64", 0.5, 1)])[-4:-1]  # fmt: skip
-    row = " | 128 × 32 | 256 | 20 | 98 | 52.2 | 0 | {} | 256 | 312 | 259 | valu | {} |"
+    row = " | 128 × 32 | 256 | 20 | 98 | 52.2 | 0 | {} | 256 | 312 | 259 | 1.28 | valu | {} |"
     assert met == "| gfx942 fwd d128" + row.format("2.0", "0.98")
     assert missed == "| gfx942 fwd d64" + row.format("1.0 ✗", "0.71 ✗")
     assert free == "| gfx942 bwd d64" + row.format("1.0", "0.50")
