@@ -1,4 +1,4 @@
-"""docs/remarks.md names a test for each remark; and rules that no test of the code itself can check."""
+"""docs/remarks.md and docs/amd-rules.md name tests; and rules that no test of the code itself can check."""
 
 import re
 from pathlib import Path
@@ -32,10 +32,9 @@ def test_every_remark_has_its_row():
     assert list(remarks()) == IDS
 
 
-@pytest.mark.parametrize("remark", IDS)
-def test_the_tests_of_a_remark_exist(remark):
+def check_tests(cell):
     """A file in backticks followed by the names of its tests; or the reason why there are none."""
-    cell, file, found = remarks()[remark], None, 0
+    file, found = None, 0
     for word in re.findall(r"`([^`]+)`", cell):
         if word.startswith("tests/"):
             file = word
@@ -43,6 +42,21 @@ def test_the_tests_of_a_remark_exist(remark):
             assert exists(file, word), f"{file} has no {word}"
             found += 1
     assert (found > 0) != cell.startswith("None:"), cell
+
+
+@pytest.mark.parametrize("remark", IDS)
+def test_the_tests_of_a_remark_exist(remark):
+    check_tests(remarks()[remark])
+
+
+def test_the_tests_of_rules_of_amd_targets_exist():
+    all_rows = [
+        cells for cells in rows(ROOT / "docs/amd-rules.md") if len(cells) == 3 and cells[2] not in ("held by", "---")
+    ]
+    rules = [number for cells in all_rows for number in re.findall(r"V\d+", cells[0])]
+    assert sorted(rules, key=lambda rule: int(rule[1:])) == [f"V{number}" for number in range(1, 23)]
+    for cells in all_rows:
+        check_tests(cells[2])
 
 
 def test_the_tour_has_every_folder():
