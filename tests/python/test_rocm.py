@@ -4,6 +4,7 @@ records (tests/gpu/fake_driver) stands in for ROCm's runtime, or, where kernels 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from places import BUILD
@@ -12,55 +13,19 @@ DRIVER, EMULATOR = BUILD / "tests" / "fake_driver", BUILD / "tests" / "emulator"
 here = pytest.mark.skipif(not (DRIVER / "libamdhip64.so.6").exists(), reason="the driver that records is not built")
 emulated = pytest.mark.skipif(not (EMULATOR / "libhiprtc.so.6").exists(), reason="tests/emulator is not built here")
 
-# Both drivers' memory is the host's, so that NumPy can read and write it.
-ARRAYS = """
-import ctypes, numpy, regard
+BEGIN = """
+import numpy, regard
 from regard.arrays import gpu_of
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
-    _fields_ += [("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8)]
-    _fields_ += [("lanes", ctypes.c_uint16), ("sizes", ctypes.c_void_p), ("strides", ctypes.c_void_p)]
-    _fields_ += [("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-core = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libregard.so" in line))
-FLOAT, BFLOAT = 2, 4  # DLPack's codes
-
-def on_device(values, gpu=b"hip"):
-    "A copy in the memory of the GPU, which NumPy sees."
-    memory = ctypes.c_void_p()
-    assert core.regard_memory_allocate(gpu, ctypes.c_int64(max(values.nbytes, 1)), ctypes.byref(memory)) == 0
-    bytes_ = (ctypes.c_uint8 * values.nbytes).from_address(memory.value)
-    array = numpy.frombuffer(bytes_, values.dtype).reshape(values.shape)
-    array[...] = values
-    return array
-
-class Rocm:
-    "The elements of a NumPy array of floats, or of uint16 that stand for bfloat16, on the device of that type."
-    def __init__(self, array, type_=10):
-        self.host, self.shape = array, array.shape
-        self.dtype = "bfloat16" if array.dtype == "uint16" else array.dtype
-        self.sizes = (ctypes.c_int64 * array.ndim)(*array.shape)
-        self.strides = (ctypes.c_int64 * array.ndim)(*(bytes_ // array.itemsize for bytes_ in array.strides))
-        code = BFLOAT if array.dtype == "uint16" else FLOAT
-        self.kept = Tensor(
-            array.ctypes.data, type_, 0, array.ndim, code, 8 * array.itemsize, 1,
-            ctypes.addressof(self.sizes), ctypes.addressof(self.strides), 0, None, None,
-        )
-    def __dlpack_device__(self):
-        return (self.kept.device_type, 0)
-    def __dlpack__(self, **_):
-        return new_capsule(ctypes.addressof(self.kept), b"dltensor", None)
+from rocm_arrays import Rocm, on_device
 
 q = Rocm(on_device(numpy.zeros((1, 5, 2, 64), "float32")))
 """
 
 
 def run(code, folder=DRIVER, **settings):
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **settings}
-    done = subprocess.run([sys.executable, "-c", ARRAYS + code], env=environment, capture_output=True, text=True)
+    path = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    environment = {**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(folder), **settings}
+    done = subprocess.run([sys.executable, "-c", BEGIN + code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -182,6 +147,46 @@ nvidias = Rocm(on_device(q.host, b"cuda"), 2)
 with pytest.raises(regard.InvalidError, match="k"):
     regard.attention(q, nvidias, v, **out)
 regard.attention(q, k, v, **out, target="gfx9-4-generic")  # its family's code
+""",
+        EMULATOR,
+        REGARD_HIPRTC=str(EMULATOR),
+        EMULATED_CHIP="gfx942",
+    )
+
+
+@emulated
+def test_pytorch_for_rocm_on_its_gpu():
+    """What the fronts compute of its tensors; gradients by autograd need a PyTorch that has the device."""
+    pytest.importorskip("torch")
+    run(
+        """
+from rocm_torch import host, random  # first of all, as it is no such PyTorch
+import torch
+import regard.flash_attn, regard.torch
+
+query, key, value, grad_o = (random(1, s, heads, 64) for s, heads in ((40, 2), (70, 1), (70, 1), (40, 2)))
+given = query, key, value
+assert query.is_cuda and gpu_of("query", query) == "hip"
+
+def compare(results, expected, tolerance=0.02):
+    for got, right in zip(results, expected):
+        assert got.is_cuda and not right.is_cuda
+        assert (host(got).float() - right.float()).abs().max() < tolerance
+
+def sdpa(*tensors):
+    return [regard.torch.sdpa(*(x.transpose(1, 2) for x in tensors), is_causal=True, enable_gqa=True)]
+
+def flash(*tensors):
+    return [regard.flash_attn.flash_attn_func(*tensors, causal=True)]
+
+def both_passes(grad_o, *tensors):
+    o, lse = regard.attention(*tensors, lse=True, causal=True)
+    return [o, lse, *regard.attention_backward(grad_o, *tensors, o, lse, causal=True)]
+
+for call in (sdpa, flash):
+    compare(call(*given), call(*map(host, given)))
+given = grad_o, *given
+compare(both_passes(*given), both_passes(*map(host, given)), 0.1)
 """,
         EMULATOR,
         REGARD_HIPRTC=str(EMULATOR),

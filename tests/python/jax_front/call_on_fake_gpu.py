@@ -1,12 +1,17 @@
-"""Calls the CUDA handler with a recording driver, whose GPU has the host's memory (tests/gpu/fake_driver)."""
+"""Calls the handler of CUDA or ROCM with a driver that records, whose GPU has the host's memory
+(tests/gpu/fake_driver)."""
 
 import ctypes
+import sys
 from pathlib import Path
 
 from foreign import EXHAUSTED, INVALID, STREAM, UNIMPLEMENTED, answer
 
 import regard
 
+PLATFORM = sys.argv[1]
+GPU = {"CUDA": "cuda", "ROCM": "hip"}[PLATFORM]
+REFUSAL = {"cuda": "it does not take fp32", "hip": "only 'sm90_forward' was asked for"}[GPU]
 BF16, F32 = 16, 11
 library = ctypes.CDLL(str(Path(regard.__file__).parent / "libregard.so.0"))
 kept, streams = [], []
@@ -36,7 +41,7 @@ fake().contents.on_launch = launched
 
 def memory(size):
     address = ctypes.c_void_p()
-    assert library.regard_memory_allocate(b"cuda", ctypes.c_int64(size), ctypes.byref(address)) == 0
+    assert library.regard_memory_allocate(GPU.encode(), ctypes.c_int64(size), ctypes.byref(address)) == 0
     kept.append(address)
     return address.value
 
@@ -50,7 +55,7 @@ def call(problem, inputs, outputs, target="", family="", scratch=1 << 20, **more
         for names in (inputs, outputs)
     ]
     workspace = [(6, (scratch,), memory(scratch))] if scratch else []
-    return answer("CUDA", arrays[0], [*arrays[1], *workspace], text, **more)
+    return answer(PLATFORM, arrays[0], [*arrays[1], *workspace], text, **more)
 
 
 forward = "fwd fp32 b=1 h=2 s=128 d=64 lse"
@@ -70,14 +75,17 @@ def take(size):
     return taken[-1][0]
 
 
-needed = regard.plan("bwd fp32 b=1 h=2 s=128 d=64", target="cuda").workspace_bytes
+needed = regard.plan("bwd fp32 b=1 h=2 s=128 d=64", target=GPU).workspace_bytes
 for scratch in (0, 64, needed - 1):
     assert call("bwd fp32 b=1 h=2 s=128 d=64", *backward, scratch=scratch, allocate=take, freed=freed) == []
 assert [size for _, size in taken] == [needed + 64] * 3 and freed == taken, (taken, freed)
 ((code, sentence),) = call("bwd fp32 b=1 h=2 s=128 d=64", *backward, scratch=0, allocate=lambda _: 0)
 assert code == EXHAUSTED and "no memory on the GPU for a workspace of" in sentence, sentence
 ((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], family="sm90_forward")
-assert code == UNIMPLEMENTED and "it does not take fp32" in sentence, sentence
+assert (
+    code == UNIMPLEMENTED
+    and ("it does not take fp32" if GPU == "cuda" else "only 'sm90_forward' was asked for") in sentence
+), sentence
 ((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], target="cpu-generic")
 assert code == INVALID and "target cpu-generic is not where the arrays are" in sentence, sentence
 print("as it should be")

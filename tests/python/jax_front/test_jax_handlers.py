@@ -11,7 +11,7 @@ import pytest
 from foreign import INVALID, METADATA, POINTER, Asks, Call, Extension, Metadata, Version, answer, handler
 from places import BUILD
 
-PLATFORMS = pytest.mark.parametrize("platform", ["cpu", "CUDA"])
+PLATFORMS = pytest.mark.parametrize("platform", ["cpu", "CUDA", "ROCM"])
 
 
 @PLATFORMS
@@ -36,13 +36,14 @@ def test_a_call_of_another_version_of_regard_is_refused():
     assert answer("cpu", stage=0) == []  # nothing has to be done before a call
 
 
-def test_a_call_on_a_gpu(tmp_path):
+@pytest.mark.parametrize("platform", ["CUDA", "ROCM"])
+def test_a_call_on_a_gpu(tmp_path, platform):
     """With a recording driver: the call goes into XLA's stream, and backward is refused with the plan's message."""
     driver = BUILD / "tests" / "fake_driver"
     if not (driver / "libcuda.so.1").exists():
         pytest.skip("the driver that records is not built")
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "REGARD_CACHE_DIR": str(tmp_path)}
     program = Path(foreign.__file__).parent / "call_on_fake_gpu.py"
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, program, platform], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "as it should be"
