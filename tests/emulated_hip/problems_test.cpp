@@ -21,6 +21,8 @@ const std::vector<std::string> problems = {
     "fwd bf16 lse d=128 b=1 hq=8 hk=1 sq=1 sk=1000 splits=3",
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=150 softcap=20 mask=causal",
     "fwd fp8_e5m2 lse d=64 b=1 h=2 s=100",
+    "fwd fp8_fnuz out=fp8_fnuz lse d=64 b=1 h=2 s=100 mask=causal",
+    "fwd fp8_e5m2_fnuz out=fp8_e5m2_fnuz lse d=40 b=1 hq=4 hk=2 sq=3 sk=200 splits=2 descale=head",
     "fwd bf16 lse d=96 b=2 h=2 s=150 tq=200 tk=200 varlen bits scale=40",
     "fwd bf16 lse d=7 b=1 h=2 s=90 bias=alibi",
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=150 mask=causal",

@@ -82,3 +82,11 @@ def test_another_eight_bit_type_of_ml_dtypes_is_refused():
         regard.attention(other, other, other)
     with pytest.raises(ValueError, match="q is an array of type ndarray whose memory cannot be taken through DLPack"):
         regard.attention(other, other, other, dtype="fp8_fnuz")
+
+
+@pytest.mark.parametrize("word", ["fp8_fnuz", "fp8_e5m2_fnuz"])
+def test_cuda_targets_refuse_fnuz_types(word):
+    problem = regard.Problem(f"fwd {word} b=1 h=2 s=64 d=64")
+    assert regard.plan(problem, "gfx942").target == "gfx942"
+    with pytest.raises(regard.RefusedError, match=f"sm_90a does not compute in {word}; .* cpu and hip targets"):
+        regard.plan(problem, "sm_90a")
