@@ -37,7 +37,9 @@ struct Product<true, together> {
 #pragma unroll
         for (i32 m = 0; m < tiles_m; ++m) y.template multiply_add<operand>(&c[m][n], x[m]);
       }
-      if (i % 2 != 0) end_reading_ahead();
+      if constexpr (unrolled > 1) {
+        if (i % 2 != 0) end_reading_ahead();
+      }
     }
   }
 };
