@@ -12,7 +12,7 @@ constexpr i32 most_vectors_on_their_way = 0;
 /// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
 REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
 #pragma unroll
-  for (u32& word : words) word = 0;
+  for (i32 i = 0; i < 4; ++i) words[i] = 0;
   if (bytes == 16) {
     const uint4 all = *static_cast<const uint4*>(from);
     words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;

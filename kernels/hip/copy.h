@@ -13,7 +13,7 @@ constexpr i32 most_vectors_on_their_way = edge == 32 ? 16 : target::wmma_twice ?
 /// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
 REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
 #pragma unroll
-  for (u32& word : words) word = 0;
+  for (i32 i = 0; i < 4; ++i) words[i] = 0;
   if (bytes == 16) {
     using Vector = WordsOf<4>::Vector;
     const Vector all = *global(static_cast<const Vector*>(from));

@@ -47,7 +47,7 @@ struct RowSource {
 /// Converts numbers at any alignment to 16 bytes of operands.
 REGARD_DEVICE void convert_vector(u32 (&words)[4], const u8* from, i32 count) {
 #pragma unroll
-  for (u32& word : words) word = 0;
+  for (i32 i = 0; i < 4; ++i) words[i] = 0;
   constexpr i32 per_vector = 16 / operand_bytes;
 #pragma unroll
   for (i32 i = 0; i < per_vector; ++i) {
@@ -91,7 +91,7 @@ struct DealtVectors {
 /// function(to, from, bytes, number) for each vector of this thread of aligned rows, `unrolled` rows at a
 /// time: where it belongs in rows of `row_bytes`, where it is, how much of it exists, and its number.
 template <i32 rows, i32 columns, i32 row_bytes, i32 unrolled, class Function>
-REGARD_DEVICE void each_vector(u32 to, const RowSource& source, const TileBounds& bounds, Function function) {
+REGARD_DEVICE void each_vector(u32 to, RowSource source, const TileBounds& bounds, Function function) {
   using Dealt = DealtVectors<rows, columns>;
   constexpr i32 per_vector = Dealt::per_vector, across = Dealt::across, rows_together = Dealt::rows_together;
   i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
@@ -116,7 +116,7 @@ REGARD_DEVICE void each_vector(u32 to, const RowSource& source, const TileBounds
 
 /// Loads rows at any alignment, or of fp8: rare, and so small rather than fast.
 template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void convert_tile(u32 to, const RowSource& source, const TileBounds& bounds) {
+REGARD_DEVICE void convert_tile(u32 to, RowSource source, const TileBounds& bounds) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
   const i32 rows_left = bounds.end_row - bounds.first_row,
             columns_left = bounds.end_column - bounds.first_column;
@@ -132,7 +132,7 @@ REGARD_DEVICE void convert_tile(u32 to, const RowSource& source, const TileBound
 
 /// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
 template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void load_tile(u32 to, const RowSource& source, const TileBounds& bounds) {
+REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds) {
   if (!source.aligned)
     convert_tile<rows, columns, row_bytes>(to, source, bounds);
   else
@@ -153,31 +153,47 @@ class TileCopy {
  public:
   /// Nobody reads the memory at `to` until the copy has arrived.
   REGARD_DEVICE void begin(u32 to, const RowSource& source, const TileBounds& bounds) {
-    if constexpr (through_registers) {
-      held_ = source.aligned;
-      if (held_)
-        each_vector<rows, columns, row_bytes, count>(
-            to, source, bounds,
-            [&](u32, const u8* from, i32 bytes, i32 i) { load_vector(words_[i], from, bytes); });
-      else
-        convert_tile<rows, columns, row_bytes>(to, source, bounds);
-    } else {
-      load_tile<rows, columns, row_bytes>(to, source, bounds);
-    }
+    begin_in_registers(source, bounds);
+    if (!held_) load_at_once(to, source, bounds);
   }
   /// At most the last `pending` copies that began may still be on their way.
   template <i32 pending>
   REGARD_DEVICE void arrive(u32 to) const {
     wait_for_copies<pending>();
+    if (held_) store(to);
+  }
+
+  /// A copy to memory that is read until it arrives: what cannot be in registers is on its way only then.
+  REGARD_DEVICE void begin_in_registers(const RowSource& source, const TileBounds& bounds) {
     if constexpr (through_registers) {
+      held_ = source.aligned;
       if (held_)
         each_vector<rows, columns, row_bytes, count>(
-            to, RowSource(nullptr, 0), {},
-            [&](u32 to_vector, const u8*, i32, i32 i) { store_vector(to_vector, words_[i]); });
+            0, source, bounds,
+            [&](u32, const u8* from, i32 bytes, i32 i) { load_vector(words_[i], from, bytes); });
     }
+  }
+  REGARD_DEVICE void arrive(u32 to, const RowSource& source, const TileBounds& bounds) const {
+    if (held_)
+      store(to);
+    else
+      load_at_once(to, source, bounds);
   }
 
  private:
+  REGARD_DEVICE static void load_at_once(u32 to, const RowSource& source, const TileBounds& bounds) {
+    if constexpr (through_registers)  // aligned rows are held
+      convert_tile<rows, columns, row_bytes>(to, source, bounds);
+    else
+      load_tile<rows, columns, row_bytes>(to, source, bounds);
+  }
+  REGARD_DEVICE void store(u32 to) const {
+    if constexpr (through_registers)
+      each_vector<rows, columns, row_bytes, count>(
+          to, RowSource(nullptr, 0), {},
+          [&](u32 to_vector, const u8*, i32, i32 i) { store_vector(to_vector, words_[i]); });
+  }
+
   u32 words_[through_registers ? count : 1][4];
   bool held_ = false;
 };
