@@ -75,7 +75,7 @@ TEST_P(HipConflicts, InTheLoopOverTiles) {
   const Setting counted("EMULATOR_LDS", "1");
   std::string report;
   ASSERT_EQ(mistakes_on(chip, fmt::format("{} bf16 b=1 h=1 sq={} sk={} d={}", direction, rows, keys, d), {},
-                        1, kernel, &report),
+                        1, kernel, {}, &report),
             "");
   const Clocks clocks = clocks_in_loop(report, number_after(kernel, "warps="));
   ASSERT_GT(clocks.least, 0) << report;

@@ -79,8 +79,8 @@ std::string compute_on(const std::string& chip, Case& c, const Change& change, i
 }
 
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed,
-                        const std::string& family, std::string* lds) {
-  Case c(problem);
+                        const std::string& family, const CaseOptions& options, std::string* lds) {
+  Case c(problem, options);
   if (std::string wrong = compute_on(chip, c, change, seed, family, lds); !wrong.empty()) return wrong;
   const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
   return expected ? c.mistakes(*expected) : expected.error().message;

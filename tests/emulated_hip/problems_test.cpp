@@ -66,6 +66,15 @@ TEST_P(HipProblems, EveryCodeIsExact) {
 INSTANTIATE_TEST_SUITE_P(Chips, HipProblems, testing::ValuesIn(chips),
                          [](const auto& info) { return info.param; });
 
+/// A weight may lose that it is NaN, the sum of its row may not.
+TEST(HipProblems, NanIsNotHidden) {
+  CaseOptions of_row, of_key;
+  of_row.nan_row = 0, of_key.nan_key = 70;
+  for (const CaseOptions& options : {of_row, of_key})
+    EXPECT_EQ(mistakes_on("gfx942", "fwd bf16 lse d=64 b=1 h=1 s=100 mask=window:20,3", {}, 1, "", options),
+              "");
+}
+
 /// A fault in a rendered kernel: `from` is there once.
 struct Fault {
   const char *name, *from, *to, *chip = "gfx942";
