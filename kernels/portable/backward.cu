@@ -133,6 +133,9 @@ class PortableBackwardBlock {
     }
   }
 
+  /// Whether all of the next tile of queries is on its way during dQ and dK.
+  static constexpr bool in_registers = whole && stages == 1 && most_vectors_on_their_way > 0;
+
   /// If K and V stay, the next dO is loaded during dQ and dK, and the next Q, if it has a second slot, from
   /// the computation of P on, so that the next scores do not wait for any load.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
@@ -176,16 +179,24 @@ class PortableBackwardBlock {
       Multiply::add<block_q>(grad_v, ShareOfV::a(memory_.p), ShareOfV::b(memory_.grad_o));
       if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       meet_with_copies();  // dS and the next Q are visible to all, and dO and D are no longer read
+      [[maybe_unused]] NextQueries next;
       if (whole && tiles_.exists(following)) {
-        Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
-        loads_.delta(following);
+        if constexpr (in_registers) {
+          next.begin(loads_, following);
+        } else {
+          Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
+          loads_.delta(following);
+        }
       }
       end_copies();
       add_grad_q_of_tile(tile);
       Multiply::add<block_q>(grad_k, ShareOfK::a(memory_.grad_s), ShareOfK::b(memory_.q_in(slot)));
       if constexpr (whole && stages == 1) {
         sync_block();  // Q is no longer read
-        load_next_q(following, 0);
+        if constexpr (!in_registers)
+          load_next_q(following, 0);
+        else if (tiles_.exists(following))
+          next.arrive(loads_, following);
         meet_with_copies();
       }
       tile = following;

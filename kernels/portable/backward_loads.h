@@ -67,12 +67,50 @@ struct Loads {
   REGARD_DEVICE void queries(const HeadTile& tile, i32 column_part) const {
     both<block_q>(memory.q, q_of(tile), memory.grad_o, grad_o_of(tile), column_part);
   }
+  REGARD_DEVICE const float* lse_of(const HeadTile& tile) const {
+    return a.lse_log2 + tiles.padded_row(tile);
+  }
+  REGARD_DEVICE const float* delta_of(const HeadTile& tile) const { return a.delta + tiles.padded_row(tile); }
   REGARD_DEVICE void lse(const HeadTile& tile, i32 slot) const {
-    statistics(memory.lse + slot * layout.statistics, a.lse_log2 + tiles.padded_row(tile));
+    statistics(memory.lse + slot * layout.statistics, lse_of(tile));
   }
-  REGARD_DEVICE void delta(const HeadTile& tile) const {
-    statistics(memory.delta, a.delta + tiles.padded_row(tile));
+  REGARD_DEVICE void delta(const HeadTile& tile) const { statistics(memory.delta, delta_of(tile)); }
+};
+
+/// The next tile of queries on its way in registers, while shared memory still has this one.
+class NextQueries {
+  static constexpr i32 vectors = block_q / 4;  // of statistics
+  static_assert(vectors <= threads);
+
+ public:
+  REGARD_DEVICE void begin(const Loads& loads, const HeadTile& tile) {
+    if (thread() < vectors) {
+      load_vector(lse_, loads.lse_of(tile) + thread() * 4, 16);
+      load_vector(delta_, loads.delta_of(tile) + thread() * 4, 16);
+    }
+    const Loads::Origin q = loads.q_of(tile), grad_o = loads.grad_o_of(tile);
+    q_.begin_in_registers(q.rows, bounds(q, config::d));
+    grad_o_.begin_in_registers(grad_o.rows, bounds(grad_o, config::dv));
   }
+  REGARD_DEVICE void arrive(const Loads& loads, const HeadTile& tile) const {
+    const PortableBackwardMemory& memory = loads.memory;
+    if (thread() < vectors) {
+      store_vector(memory.lse + static_cast<u32>(thread() * 16), lse_);
+      store_vector(memory.delta + static_cast<u32>(thread() * 16), delta_);
+    }
+    const Loads::Origin q = loads.q_of(tile), grad_o = loads.grad_o_of(tile);
+    q_.arrive(memory.q, q.rows, bounds(q, config::d));
+    grad_o_.arrive(memory.grad_o, grad_o.rows, bounds(grad_o, config::dv));
+  }
+
+ private:
+  REGARD_DEVICE static TileBounds bounds(const Loads::Origin& from, i32 columns) {
+    return {from.first, from.end, 0, columns};
+  }
+
+  u32 lse_[4], delta_[4];
+  TileCopy<block_q, block_d, layout.row_of_q, true> q_;
+  TileCopy<block_q, block_dv, layout.row_of_v, true> grad_o_;
 };
 
 }  // namespace regard
