@@ -21,12 +21,12 @@ REGARD_DEVICE void add(float* to, const float (&x)[2], const float (&y)[2]) {
 /// Called by one thread for its block: once another block's count is visible, so is everything that block
 /// did before counting.
 REGARD_DEVICE void wait_for_count(const u32* counter, u32 count) {
-  while (__hip_atomic_load(counter, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) != count) {
+  while (__hip_atomic_load(global(counter), __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) != count) {
     __builtin_amdgcn_s_sleep(1);
   }
 }
 REGARD_DEVICE void count_one(u32* counter) {
-  __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+  __hip_atomic_fetch_add(global(counter), 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
 }
 
 }  // namespace regard

@@ -27,11 +27,16 @@ constexpr i32 edge = wave / 2;
 constexpr int block_threads(i32 threads, i64 = 1) {
   return threads;
 }
+// How the library's compiler asks for more waves than a kernel does, if there are registers for them.
+#ifndef REGARD_LEAST_WAVES
+#define REGARD_LEAST_WAVES 1
+#endif
+
 /// The compiler gives a lane as many registers as this leaves it, and not one more: 128 at least.
 constexpr int waves_per_simd(i32 threads, i64 resident_blocks = 1) {
-  constexpr int simds = 4, most = wave == 64 ? 4 : 8;
+  constexpr int simds = 4, least = REGARD_LEAST_WAVES, most = wave == 64 ? 4 : 8;
   const int waves = static_cast<int>(resident_blocks) * threads / (wave * simds);
-  return waves < 1 ? 1 : waves > most ? most : waves;
+  return waves < least ? least : waves > most ? most : waves;
 }
 
 /// Shared memory by its 32-bit address.

@@ -11,15 +11,14 @@ namespace {
 /// The first version that knows gfx950 and targets for whole families.
 constexpr int knows_families = 20;
 
-/// The chip that the options name, "gfx942".
+}  // namespace
+
 std::string_view chip_of(std::span<const std::string> options) {
   constexpr std::string_view option = "--offload-arch=";
   for (const std::string_view one : options)
     if (one.starts_with(option)) return one.substr(option.size());
   return "";
 }
-
-}  // namespace
 
 int clang_version(std::string_view identity) {
   constexpr std::string_view before = "clang version ";

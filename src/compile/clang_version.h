@@ -15,6 +15,9 @@ inline constexpr int oldest_clang = 19;
 /// The newest major version in what identifies a compiler; 0 if it is no clang.
 int clang_version(std::string_view compiler_identity);
 
+/// The chip that the options name, "gfx942"; empty if they name none.
+std::string_view chip_of(std::span<const std::string> options);
+
 /// Whether a compiler of that identity knows the chip that the options name. `compiler` begins the sentence
 /// that refuses it.
 Status knows_chip(std::string_view compiler_identity, std::span<const std::string> options,

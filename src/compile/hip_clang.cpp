@@ -19,6 +19,10 @@ namespace {
 
 constexpr std::string_view words[] = {"clang-22", "clang-21", "clang-20", "clang-19", "clang"};
 
+// Of CDNA, tried first: with 256 registers a lane needs no accumulators, which clang 19 would move to and fro
+// in loops, and two waves of a SIMD hide each other's waits. A kernel that spills then gets all 512.
+constexpr std::string_view two_waves = "-DREGARD_LEAST_WAVES=2";
+
 // Added to every command, so part of the identity: one code object for the GPU, without anything of ROCm. By
 // default clang also defines a symbol that it names by a hash of the file's folder.
 constexpr std::string_view always[] = {
@@ -29,7 +33,8 @@ class HipClang final : public Toolchain {
  public:
   HipClang(IdentifiedCompiler compiler, double limit_seconds)
       : compiler_(std::move(compiler)),
-        identity_(fmt::format("{}; {}", compiler_.answer.identity, fmt::join(always, " "))),
+        identity_(fmt::format("{}; {}; CDNA: {}, unless it spills", compiler_.answer.identity,
+                              fmt::join(always, " "), two_waves)),
         limit_seconds_(limit_seconds) {}
 
   std::string name() const override { return fmt::format("clang for HIP ({})", compiler_.path); }
@@ -40,10 +45,19 @@ class HipClang final : public Toolchain {
     if (Status status = knows_chip(compiler_.answer.identity, request.options, in_quotes(compiler_.path));
         !status)
       return tl::unexpected(status.error());
+    if (chip_of(request.options).starts_with("gfx9")) {
+      Result<Compiled> made = run_with(request, {std::string(two_waves)});
+      if (!made || !made->resources->spills()) return made;
+    }
+    return run_with(request, {});
+  }
+
+  Result<Compiled> run_with(const CompileRequest& request, const std::vector<std::string>& more) const {
     CompilerRun run{.source = request.name + ".hip", .output = request.name + ".co"};
     run.command = {compiler_.path};
     run.command.insert(run.command.end(), request.options.begin(), request.options.end());
     run.command.insert(run.command.end(), std::begin(always), std::end(always));
+    run.command.insert(run.command.end(), more.begin(), more.end());
     run.command.insert(run.command.end(), {"-o", run.output, run.source});
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);

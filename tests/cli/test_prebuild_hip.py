@@ -36,6 +36,25 @@ def test_a_kernel_is_compiled_strictly(prebuilt, clang, target):
     assert used["spill_bytes"] == used["stack_bytes"] == 0 and used["warnings"] == []
 
 
+@pytest.mark.parametrize("clang", CLANGS)
+def test_forward_on_cdna_has_two_waves_of_a_simd_and_no_moves_of_accumulators(prebuilt, clang):
+    code, row = prebuilt(clang=clang)
+    used = row["resources"]
+    assert code == 0 and used["waves"] >= 2 and used["registers"] <= 256, row
+    assert used["accumulators"] == used["accumulator_moves"] == 0, row
+
+
+def test_a_kernel_that_spills_with_two_waves_gets_all_registers(prebuilt):
+    """Each lane keeps 300 numbers while it loads more of them."""
+    change = in_kernel(
+        "float all[300]; auto* at = regard::global(static_cast<volatile float*>(arguments.o.data)) + regard::thread();"
+        '_Pragma("unroll") for (int i = 0; i < 300; ++i) all[i] = at[256 * i];'
+        '_Pragma("unroll") for (int i = 0; i < 300; ++i) at[256 * i] = all[299 - i];'
+    )
+    code, row = prebuilt(change)
+    assert code == 0 and 300 < row["resources"]["registers"] <= 512 and row["resources"]["waves"] == 1, row
+
+
 def in_kernel(statement):
     """A change that adds a statement to the kernel, at its start."""
     name = "REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);"
@@ -49,7 +68,7 @@ FLAWS = {
         r"has \d+ flat accesses, which wait for LDS and memory",
     ),
     "spills": (
-        (WAVE, "return waves < 1 ? 1 : waves > most ? most : waves;", "return 8 + 0 * waves * most;"),
+        (WAVE, "return waves < least ? least : waves > most ? most : waves;", "return 8 + 0 * (waves + least + most);"),
         r"spills \d+ bytes",
     ),
     "no matrix instruction": (
