@@ -13,6 +13,13 @@ REGARD_DEVICE float exp2(float x) {
   return y;
 }
 
+REGARD_DEVICE void multiply_add_pair(float (&x)[2], float factor, float addend) {
+  x[0] = fmaf(x[0], factor, addend), x[1] = fmaf(x[1], factor, addend);
+}
+REGARD_DEVICE void add_pair(float (&sum)[2], const float (&x)[2]) {
+  sum[0] += x[0], sum[1] += x[1];
+}
+
 /// x, or `most` if that is smaller; NaN stays NaN.
 REGARD_DEVICE float at_most(float x, float most) {
   if constexpr (!target::nan_min) return x > most ? most : x;

@@ -31,13 +31,12 @@ REGARD_DEVICE void load_words(u32 (&x)[count], u32 from) {
 }
 
 /// For all lanes of the wave: `from` has four 16-bit numbers of a row. Of 16 lanes, each four in turn have 16
-/// columns of one of four rows, and each gets one of the columns.
+/// columns of one of four rows, and each gets one of the columns. A template, so that only compilers for
+/// chips that have the instruction need to know it.
+template <class Four>
 REGARD_DEVICE void load_column(u32 (&x)[2], u32 from) {
-  typedef short Short4 __attribute__((vector_size(8)));
-  if constexpr (target::transposed_reads) {
-    const Short4 column = __builtin_amdgcn_ds_read_tr16_b64_v4i16(LdsPointer<Short4>(from));
-    __builtin_memcpy(x, &column, sizeof x);
-  }
+  const Four column = __builtin_amdgcn_ds_read_tr16_b64_v4i16(LdsPointer<Four>(from));
+  __builtin_memcpy(x, &column, sizeof x);
 }
 
 template <i32 count>

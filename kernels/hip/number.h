@@ -11,6 +11,19 @@ REGARD_DEVICE float exp2(float x) {
   return __builtin_amdgcn_exp2f(x);
 }
 
+/// Two numbers, of which CDNA multiplies and adds both in one instruction.
+typedef float Floats __attribute__((vector_size(8)));
+
+REGARD_DEVICE void multiply_add_pair(float (&x)[2], float factor, float addend) {
+  Floats both = {x[0], x[1]};
+  both = both * factor + addend;
+  x[0] = both[0], x[1] = both[1];
+}
+REGARD_DEVICE void add_pair(float (&sum)[2], const float (&x)[2]) {
+  const Floats both = Floats{sum[0], sum[1]} + Floats{x[0], x[1]};
+  sum[0] = both[0], sum[1] = both[1];
+}
+
 /// x, or `most` if that is smaller; NaN stays NaN.
 REGARD_DEVICE float at_most(float x, float most) {
   return x > most ? most : x;
@@ -51,7 +64,6 @@ REGARD_DEVICE u32 pair(float low, float high) {
   if constexpr (dtype != DType::bf16) {
     return u32{bits_of_half(low)} | u32{bits_of_half(high)} << 16;
   } else if constexpr (target::bf16_convert) {
-    typedef float Floats __attribute__((vector_size(8)));
     typedef __bf16 Bf16s __attribute__((vector_size(4)));
     const Floats both = {low, high};
     return bits_as<u32>(__builtin_convertvector(both, Bf16s));

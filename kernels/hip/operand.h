@@ -75,7 +75,7 @@ class SharedNumbers {
 #pragma unroll
     for (i32 i = 0; i < operand_words; i += 2) {
       u32 words[2];
-      load_column(words, at(rows + row(2 * i), bytes));
+      load_column<Short4>(words, at(rows + row(2 * i), bytes));
       x[i] = words[0], x[i + 1] = words[1];
     }
   }

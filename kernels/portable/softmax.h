@@ -133,8 +133,13 @@ REGARD_DEVICE u32 make_p(Scores& s, const WaveRowState& rows, float scale_log2, 
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
-      for (i32 i = 0; i < Fragment::width; ++i)
-        part[i % 2] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
+      for (i32 i = 0; i < Fragment::width; i += 2) {
+        float both[2] = {s[m][n].x[half][i], s[m][n].x[half][i + 1]};
+        multiply_add_pair(both, scale_log2, offset);
+        both[0] = exp2(both[0]), both[1] = exp2(both[1]);
+        s[m][n].x[half][i] = both[0], s[m][n].x[half][i + 1] = both[1];
+        add_pair(part, both);
+      }
     sum[m][half] = part[0] + part[1];
     // No weight is larger than the part of the sum that contains it.
     if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);
