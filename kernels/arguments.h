@@ -45,7 +45,7 @@ struct Arguments {
   i64 b, hq, hk, sq, sk;  // sq, sk: longest, with varlen
   i32 d, dv;
   i32 dtype, out,
-      bias_dtype;  // enum DType of src/problem/problem.h (fp32 0, bf16 1, fp16 2, fp8 3, fp8_e5m2 4)
+      bias_dtype;  // enum DType of src/problem/problem.h (fp32 0, bf16 1, fp16 2, 8-bit types from 3 on)
   i32 positional;  // 1: a mask by position; else window_left and window_right are -1
   i32 top_left;    // 1: the diagonal starts at (0,0), else it ends at (sq,sk)
   i64 window_left, window_right;  // -1: unbounded. causal is (-1, 0)
