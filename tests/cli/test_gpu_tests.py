@@ -9,6 +9,7 @@ import pytest
 from places import BUILD, ROOT
 
 DRIVER = BUILD / "tests" / "fake_driver" / "libcuda.so.1"
+EMULATOR = BUILD / "tests" / "emulator"
 PROBE = BUILD / "tests" / "amd_probe"
 CLANGS = ("clang-22", "clang-21", "clang-20", "clang-19")
 pytestmark = pytest.mark.skipif(
@@ -16,14 +17,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def begun(folder, *libraries):
-    """What the first tests print where these libraries are the driver that records."""
+def begun(folder, *libraries, driver=DRIVER, **settings):
+    """What the first tests print where these libraries are the driver; by default the one that records."""
     for name in libraries:
-        (folder / name).symlink_to(DRIVER)
+        (folder / name).symlink_to(driver)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--log={folder / 'log'}"]
     done = subprocess.run(
         [*command, ROOT / "tests/gpu/test_amd_probe.py"],
-        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
+        env=os.environ | {"LD_LIBRARY_PATH": str(folder)} | settings,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -62,3 +63,13 @@ def test_instructions_that_compute_nothing_are_found(tmp_path):
     for instruction in ("0 gfx942 mfma_f32_32x32x8f16", "1 gfx1100 wmma_f32_16x16x16_bf16_w32"):
         assert f"FAILED amd_probe: test_instruction[{instruction}]" in printed, printed
     assert "lane 0 has nan as sum 0; by the table it is that of row 0 and column 0" in printed
+
+
+@pytest.mark.skipif(not EMULATOR.exists(), reason="tests/emulator is not built here")
+def test_instructions_of_emulated_chips_are_as_the_tables_say(tmp_path):
+    """The first GPU is a gfx950, the second one a gfx1100."""
+    settings = {"REGARD_HIPRTC": str(EMULATOR), "EMULATED_CHIP": "gfx950"}
+    code, printed = begun(tmp_path, "libamdhip64.so.6", driver=EMULATOR / "libamdhip64.so.6", **settings)
+    assert code == 0 and "14 passed" in printed, printed
+    log = (tmp_path / "log").read_text()
+    assert "test_instruction[0 gfx950 ds_read_b64_tr_b16]" in log and "test_instruction[1 gfx1100 wmma_" in log
