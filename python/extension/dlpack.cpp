@@ -35,7 +35,7 @@ const char* says_gpu(nb::handle array) {
 std::string extension_type(nb::handle array) {
   if (!has(array, "dtype") || !has(array, "view")) return {};
   nb::object type = array.attr("dtype");
-  if (!has(type, "kind")) return {};
+  if (!has(type, "kind") || !has(type, "itemsize")) return {};
   const std::string kind = nb::cast<std::string>(nb::str(type.attr("kind")));
   const int bytes = nb::cast<int>(type.attr("itemsize"));
   const bool extension = (kind == "V" && (bytes == 1 || bytes == 2)) || (kind == "f" && bytes == 1);
