@@ -18,14 +18,15 @@ struct PortableForwardWork {
   REGARD_DEVICE PortableForwardWork(const PortableForwardArguments& a, u32 block) {
     const HeadGroups groups(a, a.pack_gqa);
     const u32 splits = static_cast<u32>(a.splits), heads_of_batch = groups.heads;
-    const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
-    const u32 row_blocks = (groups.rows + block_q - 1) / block_q;
     if constexpr (target::dies > 1) {
       if (dies_are_even(a, heads_of_batch, target::dies))
-        block = in_die_order(block, heads * row_blocks * splits, target::dies);
+        block = in_die_order(block, static_cast<u32>(a.b) * heads_of_batch * blocks_of(groups.rows) * splits,
+                             target::dies);
     }
     split = static_cast<i32>(block % splits);
     block /= splits;
+    const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
+    const u32 row_blocks = blocks_of(groups.rows);
     u32 index, row_block;
     if (config::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see the most keys. They run first, so that none is left at the
@@ -42,16 +43,19 @@ struct PortableForwardWork {
     }
     if constexpr (target::dies > 1) {
       // A die has the same heads of all batches, which may have different lengths.
-      const u32 group = heads_of_batch / static_cast<u32>(a.hk), groups = index / group;
-      batch = static_cast<i32>(groups % static_cast<u32>(a.b));
-      head = static_cast<i32>(groups / static_cast<u32>(a.b) * group + index % group);
+      const u32 group = heads_of_batch / static_cast<u32>(a.hk), kv_pair = index / group;
+      batch = static_cast<i32>(kv_pair % static_cast<u32>(a.b));
+      head = static_cast<i32>((kv_pair / static_cast<u32>(a.b) * group + index % group) *
+                              static_cast<u32>(a.pack_gqa));
     } else {
       batch = static_cast<i32>(index / heads_of_batch);
-      head = static_cast<i32>(index % heads_of_batch);
+      head = static_cast<i32>(index % heads_of_batch * static_cast<u32>(a.pack_gqa));
     }
-    head *= static_cast<i32>(a.pack_gqa);
     first_row = static_cast<i32>(row_block * block_q);
   }
+
+ private:
+  REGARD_DEVICE static u32 blocks_of(u32 rows) { return (rows + block_q - 1) / block_q; }
 };
 
 }  // namespace regard
