@@ -45,7 +45,8 @@ REGARD_DEVICE void sync_block_and_global() {
 REGARD_DEVICE void sync_wave() {
   __syncwarp();
 }
-/// The compiler reads shared memory as early as it likes.
+/// Of an unrolled product: the compiler reads as many as it likes.
+constexpr i32 steps_read_ahead = 0;
 REGARD_DEVICE void end_reading_ahead() {}
 /// The `x` of another lane of the wave.
 REGARD_DEVICE float from_lane(float x, i32 lane) {

@@ -61,8 +61,10 @@ REGARD_DEVICE void sync_wave() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-/// The compiler reads shared memory no earlier than here for what follows: it would read the operands of all
-/// unrolled steps of a product first, for which there are not the registers.
+/// Of an unrolled product: the compiler would read the operands of all steps first, for which there are not
+/// the registers.
+constexpr i32 steps_read_ahead = 2;
+/// What follows reads shared memory no earlier than here.
 REGARD_DEVICE void end_reading_ahead() {
   constexpr i32 all_but_reads_of_lds = 0x67f;  // may be moved to the other side
   __builtin_amdgcn_sched_barrier(all_but_reads_of_lds);

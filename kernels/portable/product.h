@@ -37,8 +37,8 @@ struct Product<true, together> {
 #pragma unroll
         for (i32 m = 0; m < tiles_m; ++m) y.template multiply_add<operand>(&c[m][n], x[m]);
       }
-      if constexpr (unrolled > 1) {
-        if (i % 2 != 0) end_reading_ahead();
+      if constexpr (steps_read_ahead > 0 && unrolled > 1) {
+        if (i % steps_read_ahead == steps_read_ahead - 1) end_reading_ahead();
       }
     }
   }

@@ -114,31 +114,42 @@ REGARD_DEVICE void each_vector(u32 to, RowSource source, const TileBounds& bound
   }
 }
 
-/// Loads rows at any alignment, or of fp8: rare, and so small rather than fast.
-template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void convert_tile(u32 to, RowSource source, const TileBounds& bounds) {
-  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
-  const i32 rows_left = bounds.end_row - bounds.first_row,
-            columns_left = bounds.end_column - bounds.first_column;
-#pragma unroll 1
-  for (i32 i = thread(); i < rows * vectors; i += threads) {
-    const i32 row = i / vectors, column = i % vectors * per_vector;
-    u32 words[4];
-    convert_vector(words, source.at(bounds.first_row + row, bounds.first_column + column),
-                   count_there<per_vector>(rows_left - row, columns_left - column));
-    store_vector(to + shared_offset<row_bytes>(row, column * operand_bytes), words);
-  }
-}
-
 /// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
 template <i32 rows, i32 columns, i32 row_bytes>
 REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds) {
-  if (!source.aligned)
-    convert_tile<rows, columns, row_bytes>(to, source, bounds);
-  else
-    each_vector<rows, columns, row_bytes, 8>(
-        to, source, bounds,
-        [](u32 to_vector, const u8* from, i32 bytes, i32) { copy_vector(to_vector, from, bytes); });
+  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+  const i32 number = thread();
+  i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
+  if (!source.aligned) {  // rare, or fp8: small rather than fast
+#pragma unroll 1
+    for (i32 i = number; i < rows * vectors; i += threads) {
+      const i32 row = i / vectors, column = i % vectors * per_vector;
+      u32 words[4];
+      convert_vector(words, source.at(bounds.first_row + row, bounds.first_column + column),
+                     count_there<per_vector>(rows_left - row, columns_left - column));
+      store_vector(to + shared_offset<row_bytes>(row, column * operand_bytes), words);
+    }
+    return;
+  }
+  constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
+  static_assert(power_of_two_in(rows_together) == rows_together,
+                "a thread's rows share no bits of their numbers");
+  const i32 row = number / across, column = number % across * per_vector;
+  const bool all_columns = columns_left >= columns;
+  const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
+  to += shared_offset<row_bytes>(row, column * operand_bytes);
+  rows_left -= row, columns_left -= column;
+#pragma unroll 8
+  for (i32 i = 0; i < rows; i += rows_together, from += rows_together * source.pitch) {
+    if (rows % rows_together != 0 && row + i >= rows) break;
+    const u32 row_to = down<row_bytes>(to, i);
+#pragma unroll
+    for (i32 c = 0; c < columns; c += across * per_vector)
+      copy_vector(row_to + c * operand_bytes, from + c * operand_bytes,
+                  (all_columns ? (rows_left > i ? per_vector : 0)
+                               : count_there<per_vector>(rows_left - i, columns_left - c)) *
+                      operand_bytes);
+  }
 }
 
 /// Such a load in two halves. A thread's vectors are on their way between them: to shared memory or, on GPUs
@@ -181,11 +192,9 @@ class TileCopy {
   }
 
  private:
-  REGARD_DEVICE static void load_at_once(u32 to, const RowSource& source, const TileBounds& bounds) {
-    if constexpr (through_registers)  // aligned rows are held
-      convert_tile<rows, columns, row_bytes>(to, source, bounds);
-    else
-      load_tile<rows, columns, row_bytes>(to, source, bounds);
+  REGARD_DEVICE static void load_at_once(u32 to, RowSource source, const TileBounds& bounds) {
+    if constexpr (through_registers) source.aligned = false;  // aligned rows are held
+    load_tile<rows, columns, row_bytes>(to, source, bounds);
   }
   REGARD_DEVICE void store(u32 to) const {
     if constexpr (through_registers)
