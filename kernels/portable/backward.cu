@@ -275,7 +275,7 @@ class PortableBackwardBlock {
 
 REGARD_KERNEL(regard::BackwardArguments, regard::threads,
               regard::config::occupancy > 0 ? regard::config::occupancy : 1) {
-  REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);
+  REGARD_DYNAMIC_MEMORY(dynamic, regard::tile_alignment);
   using namespace regard;
   launch_dependent_grids();
   wait_on_dependent_grids();

@@ -285,7 +285,7 @@ class PortableForwardBlock {
 
 REGARD_KERNEL(regard::PortableForwardArguments, regard::threads,
               regard::config::occupancy > 0 ? regard::config::occupancy : 1) {
-  REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);
+  REGARD_DYNAMIC_MEMORY(dynamic, regard::tile_alignment);
   regard::PortableForwardBlock(arguments, regard::PortableForwardMemory(dynamic))
       .run(regard::PortableForwardWork(arguments, regard::block_index()));
 }

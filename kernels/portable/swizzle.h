@@ -14,6 +14,9 @@ constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
 template <i32 row_bytes>
 constexpr i32 swizzle_span = target::banks_64 && row_bytes % 256 == 0 ? 256 : portable::ForwardLayout::line;
 
+/// Where tiles begin: a vector is moved within its span by an exclusive-or with its address.
+constexpr i32 tile_alignment = target::banks_64 ? 256 : portable::ForwardLayout::line;
+
 /// A vector's position in its span is its own number exclusive-or that of its row, in vectors of 16 bytes. It
 /// is linear: for rows whose numbers share no bits, the sum has the exclusive-or of both.
 template <i32 row_bytes>
@@ -26,7 +29,7 @@ constexpr REGARD_INLINE i32 swizzle_of(i32 row) {
   return (of_four * 4 + row / 4 % 4) * 16;
 }
 
-/// The offset of a vector in a tile; tiles start at a line boundary.
+/// The offset of a vector in a tile; tiles start at tile_alignment.
 template <i32 row_bytes>
 REGARD_DEVICE u32 shared_offset(i32 row, i32 byte) {
   return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ swizzle_of<row_bytes>(row) : byte));

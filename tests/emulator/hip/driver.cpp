@@ -57,7 +57,7 @@ const Chip& current_chip() {
 struct Kernel {
   emulator::hip::Runtime** runtime;
   void (*launch)(void** parameters);
-  int static_variables;
+  int static_variables, dynamic_alignment;
   std::string name;
   const Chip& chip;  ///< that it was compiled for
 };
@@ -114,6 +114,7 @@ Code hipModuleLoadData(ModuleHandle* module, const void* image) {
         reinterpret_cast<ModuleHandle>(new Kernel{symbol<emulator::hip::Runtime*>(object, "emulator_runtime"),
                                                   symbol<void(void**)>(object, "emulator_launch"),
                                                   *symbol<const int>(object, "emulator_static_variables"),
+                                                  *symbol<const int>(object, "emulator_dynamic_alignment"),
                                                   symbol<const char>(object, "emulator_kernel"), chip});
   } catch (const std::exception& error) {
     return fail(no_binary, error.what());
@@ -141,10 +142,10 @@ Code hipModuleLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, 
     return fail(invalid_value, "launches of more than one dimension are not emulated");
   ++regard::test::fake_driver()->launches;
   try {
-    emulator::hip::HipLaunch launch(
-        kernel.chip,
-        {grid_x, block_x, dynamic_bytes, kernel.static_variables, std::getenv("EMULATOR_LDS") != nullptr},
-        [&] { kernel.launch(parameters); });
+    emulator::hip::HipLaunch launch(kernel.chip,
+                                    {grid_x, block_x, dynamic_bytes, kernel.static_variables,
+                                     kernel.dynamic_alignment, std::getenv("EMULATOR_LDS") != nullptr},
+                                    [&] { kernel.launch(parameters); });
     *kernel.runtime = &launch;
     launch.run();
     counted = emulator::hip::lds_report(launch.lds_counts());

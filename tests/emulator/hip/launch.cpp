@@ -11,11 +11,11 @@
 namespace emulator::hip {
 
 HipLaunch::HipLaunch(const Chip& chip, const HipGrid& grid, std::function<void()> kernel)
-    : Launch({grid.blocks, grid.threads, 1,
-              static_cast<std::size_t>(grid.static_variables) * static_bytes + grid.dynamic_bytes, chip.wave},
-             position, std::move(kernel)),
+    : Launch(
+          {grid.blocks, grid.threads, 1, std::size_t{grid.dynamic_start()} + grid.dynamic_bytes, chip.wave},
+          position, std::move(kernel)),
       chip_(chip),
-      dynamic_start_(static_cast<std::uint32_t>(grid.static_variables) * static_bytes),
+      dynamic_start_(grid.dynamic_start()),
       counts_lds_(grid.counts_lds) {
   wave = chip.wave;
   if (grid.dynamic_bytes > chip.lds_bytes)

@@ -18,6 +18,12 @@ struct HipGrid {
   unsigned blocks, threads;
   unsigned dynamic_bytes;  ///< of LDS
   int static_variables;    ///< of LDS
+  int dynamic_alignment;   ///< as it is declared
+  /// Dynamic memory follows static variables and is aligned no better than declared.
+  std::uint32_t dynamic_start() const {
+    const std::size_t start = static_variables * static_bytes;
+    return static_cast<std::uint32_t>(start == 0 ? 0 : start + static_cast<std::size_t>(dynamic_alignment));
+  }
   bool counts_lds = false;
 };
 

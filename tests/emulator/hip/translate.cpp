@@ -31,9 +31,19 @@ std::string without_attributes(std::string text) {
   return text;
 }
 
+/// What is in the parentheses of `aligned(…)`, if it is there.
+std::string alignment_of(const std::string& statement) {
+  constexpr std::string_view word = "aligned(";
+  const std::size_t at = statement.find(word);
+  if (at == std::string::npos) return "1";
+  const std::size_t first = at + word.size();
+  return statement.substr(first, behind_parentheses(statement, first - 1) - 1 - first);
+}
+
 struct Translated {
   std::string text;
   int static_variables = 0;
+  std::string dynamic_alignment = "1";  // an expression of the source
 };
 
 /// A statement that declares a variable of LDS: `extern … unsigned char name[];` or `… float name[2][3];`.
@@ -46,7 +56,8 @@ Translated with_shared_variables(std::string text) {
   while (std::regex_search(text, found, shared)) {
     const std::size_t at = static_cast<std::size_t>(found.position());
     const std::size_t start = text.find_last_of(";{}\n", at) + 1, end = text.find(';', at);
-    std::string statement = without_attributes(text.substr(start, end - start));
+    const std::string declared = text.substr(start, end - start);
+    std::string statement = without_attributes(declared);
     const bool dynamic = statement.find("extern") != std::string::npos;
     statement = std::regex_replace(statement, std::regex(R"(\b(extern|static)\b)"), "");
     statement = std::string(trimmed(statement));
@@ -55,10 +66,11 @@ Translated with_shared_variables(std::string text) {
       throw std::runtime_error(fmt::format("a shared variable is not understood: {}", statement));
     const std::string type = parts[1].str(), name = parts[2].str(), extents = parts[3].str();
     out.text += text.substr(0, start);
-    if (dynamic)
+    if (dynamic) {
+      out.dynamic_alignment = alignment_of(declared);
       out.text +=
           fmt::format("{0}* const {1} = static_cast<{0}*>(emulator_runtime->dynamic_memory())", type, name);
-    else
+    } else
       out.text += fmt::format(
           "using emulator_{1} = {0} {2}; emulator_{1}& {1} = "
           "::emulator::hip::static_variable<emulator_{1}, {3}>()",
@@ -98,9 +110,10 @@ std::string translate(std::string_view source) {
       "EMULATOR_EXPORT extern const int emulator_static_variables = {};\n"
       "EMULATOR_EXPORT extern const char emulator_kernel[] = \"{}\"; }}\n"
       "{}\n"
+      "extern \"C\" {{ EMULATOR_EXPORT extern const int emulator_dynamic_alignment = {}; }}\n"
       "extern \"C\" EMULATOR_EXPORT void emulator_launch(void** parameters) {{ ::emulator::hip::call(&{}, "
       "parameters); }}\n",
-      translated.static_variables, found[1].str(), text, found[1].str());
+      translated.static_variables, found[1].str(), text, translated.dynamic_alignment, found[1].str());
 }
 
 }  // namespace emulator::hip
