@@ -66,9 +66,9 @@ typedef enum regard_dtype REGARD_IS_INT {
   REGARD_FP16 = 2,
   REGARD_FP8 = 3, /* e4m3, as OCP defines it */
   REGARD_FP8_E5M2 = 4,
-  REGARD_FP8_FNUZ =
-      5, /* e4m3 of AMD's CDNA3: no infinity, no -0, and bits mean half of what they do in OCP's */
-  REGARD_FP8_E5M2_FNUZ = 6,
+  /* e4m3 of AMD's CDNA3: no infinity, no -0, and the same bits mean half of OCP's number */
+  REGARD_FP8_FNUZ = 5,
+  REGARD_FP8_E5M2_FNUZ = 6, /* e5m2, likewise */
   REGARD_INT32 = 16,
   REGARD_UINT32 = 17,
   REGARD_UINT8 = 18,

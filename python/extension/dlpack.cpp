@@ -31,7 +31,8 @@ const char* says_gpu(nb::handle array) {
   return target_of(PyLong_AsLong(device.ptr()));
 }
 
-/// The name of a type that NumPy does not export, of 1 or 2 bytes: "float8_e4m3fn" of ml_dtypes, or "void8".
+/// The name of a type of 1 or 2 bytes that NumPy does not export, else empty: "float8_e4m3fn" of ml_dtypes,
+/// or "void8".
 std::string extension_type(nb::handle array) {
   if (!has(array, "dtype") || !has(array, "view")) return {};
   nb::object type = array.attr("dtype");
@@ -131,8 +132,8 @@ const char* gpu_of(nb::handle array, const char* name) {
   }
 }
 
-// Raw bytes may stand for any type, as integers do. Types that have a name without a counterpart here may
-// not.
+// Raw bytes may stand for any type, as integers do; a type with a name may not, if it has no counterpart
+// here.
 nb::object exportable(nb::handle array) {
   if (says_gpu(array) != nullptr) return array.attr("__dlpack__")(nb::arg("stream") = -1);
   const std::string name = extension_type(array);

@@ -89,7 +89,7 @@ regard_dtype dtype_from_word(std::string_view word) {
   for (const DTypeRow& row : dtypes)
     if (row.word == word) return row.dtype;
   raise(REGARD_INVALID, "unknown dtype " + in_quotes(word) +
-                            "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2, " + "fp8_fnuz, fp8_e5m2_fnuz");
+                            "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2, fp8_fnuz, fp8_e5m2_fnuz");
 }
 
 nb::dlpack::dtype dlpack_type(regard_dtype dtype) {

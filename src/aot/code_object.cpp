@@ -9,7 +9,7 @@
 namespace regard::aot {
 namespace {
 
-/// The error is what keeps the target's chip from running it.
+/// The error says why the target's chip cannot run it.
 Status check_machine(std::span<const std::byte> bytes, const Target& target) {
   if (target.kind == TargetKind::hip) {
     const Result<std::string_view> made_for = amd::target_of(bytes);

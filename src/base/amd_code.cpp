@@ -43,12 +43,13 @@ Result<std::string_view> target_of(std::span<const std::byte> code_object) {
   const auto* const text = reinterpret_cast<const char*>(code_object.data());
   for (const std::string_view magic : {"__CLANG_OFFLOAD_BUNDLE__", "CCOB"})
     if (std::string_view(text, code_object.size()).starts_with(magic))
-      return invalid("it is a bundle of clang's for several chips; compile with --no-gpu-bundle-output");
+      return invalid(
+          "it is clang's bundle, which can hold code for several chips; compile with --no-gpu-bundle-output");
   if (const char* const defect = code_object_defect(code_object, EM_AMDGPU)) return invalid(defect);
   const unsigned machine = value_at<Elf64_Ehdr>(code_object, 0)->e_flags & machine_mask;
   const auto* const found = std::ranges::find(known, machine, &TargetOfCode::machine);
   if (found == std::end(known))
-    return invalid(fmt::format("its code is for a chip that no target is for (number {:#x})", machine));
+    return invalid(fmt::format("its code is for a chip without a target (number {:#x})", machine));
   return found->name;
 }
 

@@ -1,4 +1,4 @@
-// Which chips of AMD run which code.
+// Which of AMD's chips run a code object.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace regard::amd {
 /// A target's code runs on the chip of its name; that of a generic target runs on its family's.
 bool runs_on_chip(std::string_view target, std::string_view chip);
 
-/// The target that a code object was compiled for; the error is what is wrong with the bytes: "it is
+/// The target that a code object was compiled for. The error says what is wrong with the bytes: "it is
 /// truncated".
 Result<std::string_view> target_of(std::span<const std::byte> code_object);
 

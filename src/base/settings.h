@@ -61,9 +61,8 @@ namespace regard {
     "clang for kernels of AMD GPUs, 19 or later; empty searches ROCM_PATH, /opt/rocm, and clang-22 to "      \
     "clang-19 and clang on PATH.")                                                                           \
   X(hiprtc, Text, "REGARD_HIPRTC", "",                                                                       \
-    "hiprtc's library or its folder, to compile kernels of AMD GPUs where REGARD_HIP_CLANG is empty; if "    \
-    "this "                                                                                                  \
-    "is empty, too, hiprtc is searched where no clang is found.")                                            \
+    "hiprtc's library or its folder, which compiles kernels of AMD GPUs unless REGARD_HIP_CLANG is set; "    \
+    "empty searches hiprtc only if no clang is found.")                                                      \
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies; means "          \
     "REGARD_BUILT_IN=off.")                                                                                  \

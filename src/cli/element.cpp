@@ -15,8 +15,8 @@ constexpr ElementInfo table[] = {
 #undef REGARD_ROW
 };
 
-/// What a format has besides finite numbers: infinity and NaN, NaN as the largest code, or (fnuz) NaN as the
-/// code of -0, with a bias that is one more.
+/// What a format has besides finite numbers: infinity and NaN; only NaN, as the largest code; or (fnuz) only
+/// NaN, as the code of -0, and then its exponent's bias is one more.
 enum class Specials : std::uint8_t { infinity, largest_is_nan, minus_zero_is_nan };
 
 /// A binary float format narrower than fp32.

@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// Older ones move accumulators to and fro in the loops of kernels.
+/// Older versions copy accumulators back and forth in the loops of kernels.
 inline constexpr int oldest_clang = 19;
 
 /// The newest major version in what identifies a compiler; 0 if it is no clang.
@@ -18,8 +18,8 @@ int clang_version(std::string_view compiler_identity);
 /// The chip that the options name, "gfx942"; empty if they name none.
 std::string_view chip_of(std::span<const std::string> options);
 
-/// Whether a compiler of that identity knows the chip that the options name. `compiler` begins the sentence
-/// that refuses it.
+/// An error if a compiler of that identity does not know the chip that the options name. `compiler` begins
+/// its message.
 Status knows_chip(std::string_view compiler_identity, std::span<const std::string> options,
                   std::string_view compiler);
 

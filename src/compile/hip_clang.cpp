@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::string_view words[] = {"clang-22", "clang-21", "clang-20", "clang-19", "clang"};
 
-// Of CDNA, tried first: with 256 registers a lane needs no accumulators, which clang 19 would move to and fro
-// in loops, and two waves of a SIMD hide each other's waits. A kernel that spills then gets all 512.
+// Tried first for CDNA: a lane with 256 registers keeps nothing in accumulator registers, which clang 19
+// would copy back and forth in loops, and two waves of a SIMD hide each other's waits. A kernel that spills
+// then is compiled again with all 512.
 constexpr std::string_view two_waves = "-DREGARD_LEAST_WAVES=2";
 
 // Added to every command, so part of the identity: one code object for the GPU, without anything of ROCm. By

@@ -7,7 +7,7 @@
 namespace regard {
 
 // Multiply-adds form as with NVIDIA's compilers, and divisions and denormals are by default as exact. Without
-// the third one gfx90a adds fp32 in memory by a loop around a compare and swap. Without the last one the
+// the third one gfx90a adds fp32 in memory by a loop around a compare and swap. Without the last two the
 // matrix products with V move after the branches that follow them, their operands stay in registers until
 // then, and kernels for RDNA spill.
 inline constexpr std::array<std::string_view, 6> hip_options = {

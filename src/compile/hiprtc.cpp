@@ -20,12 +20,12 @@
 namespace regard {
 namespace {
 
-/// PyTorch's has no number. Those of ROCm 5 are opened to say that they are too old.
+/// PyTorch's has no number. Those of ROCm 5 are opened so that the error says that they are too old.
 constexpr std::string_view sonames[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libhiprtc.so.5",
                                         "libamdhip64.so.5"};
 constexpr RtcMake make = {.name = "hiprtc", .prefix = "hiprtc", .code = "Code", .sonames = sonames};
 
-/// Variables by which it takes more options.
+/// Environment variables from which hiprtc takes more options.
 constexpr const char* more_options[] = {"HIPRTC_COMPILE_OPTIONS_APPEND", "HIPRTC_LINK_OPTIONS_APPEND"};
 
 class Hiprtc final : public Toolchain {
@@ -127,13 +127,13 @@ Result<std::unique_ptr<Toolchain>> find_hiprtc(std::span<const RtcLocation> loca
       memory, library->path, fmt::format(" {}", state_of_program(compiler)), [&]() -> Result<CompilerAnswer> {
         Result<CompilerAnswer> asked =
             in_rtc_thread([&](const std::atomic<bool>& stop) { return ask_identity(*library, stop); });
-        if (asked) asked->lasting = comgr() == compiler;  // or else its state was not looked at
+        if (asked) asked->lasting = comgr() == compiler;  // otherwise the key lacks its state
         return asked;
       });
   if (!answer) return tl::unexpected(answer.error());
   if (const int version = clang_version(answer->identity); version < oldest_clang)
     return unusable(*library,
-                    fmt::format("is of clang {}, which is too old; install ROCm 6.4 or later, or set "
+                    fmt::format("uses clang {}, which is too old; install ROCm 6.4 or later, or set "
                                 "REGARD_HIPRTC to its libhiprtc.so",
                                 version));
   std::string identity = "hiprtc; " + answer->identity;

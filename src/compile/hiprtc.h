@@ -1,4 +1,4 @@
-// hiprtc as a toolchain for AMD GPUs where there is no clang: the one of ROCm 6.4 or later, in this process.
+// hiprtc as a toolchain for AMD GPUs where there is no clang: that of ROCm 6.4 or later, run in this process.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace regard {
 std::vector<RtcLocation> hiprtc_locations(const std::string& setting, std::span<const std::string> packages,
                                           const std::string& rocm_path);
 
-/// The first that opens, unless it is too old. The error lists what was searched. The identity is read from
-/// what it compiles, now or in an earlier process; `memory` can be null.
+/// The first that opens; it is an error if that is too old. If none opens, the error lists what was searched.
+/// The identity is read from what it compiles, now or in an earlier process; `memory` can be null.
 Result<std::unique_ptr<Toolchain>> find_hiprtc(std::span<const RtcLocation>,
                                                CompilerMemory* memory = nullptr);
 

@@ -12,10 +12,10 @@
 
 namespace regard {
 
-/// Its handle of a source; its type is internal to the library.
+/// The library's handle of a program; what it points to is internal to the library.
 using RtcHandle = void*;
 
-// X(result, name, symbol, parameters): the few functions that are used, as declared in the makers'
+// X(result, name, symbol, parameters): the few functions that are used, as declared in the vendors'
 // references. A symbol begins with "nvrtc" or "hiprtc".
 #define REGARD_RTC_FUNCTIONS(X)                                                               \
   X(const char*, error_text, GetErrorString, (int result))                                    \
@@ -27,14 +27,14 @@ using RtcHandle = void*;
   X(int, log_size, GetProgramLogSize, (RtcHandle, std::size_t*))                              \
   X(int, log, GetProgramLog, (RtcHandle, char*))
 
-/// What distinguishes the makes.
+/// What distinguishes the two compilers.
 struct RtcMake {
   std::string_view name;    ///< for messages: "NVRTC"
   std::string_view prefix;  ///< of its functions
   std::string_view code;    ///< what its functions call machine code
   /// The newest version first; a library with another number may have other functions.
   std::span<const std::string_view> sonames;
-  /// Other libraries of its folder whose names begin so are opened first; empty: none.
+  /// Other libraries of its folder whose names begin with this are opened first; empty: none.
   std::string_view before = "";
 };
 
@@ -45,7 +45,7 @@ struct RtcLibrary {
 #undef REGARD_MEMBER
   int (*code_size)(RtcHandle, std::size_t*) = nullptr;
   int (*code)(RtcHandle, char*) = nullptr;
-  // Of NVRTC; null elsewhere.
+  // Only NVRTC has these; null for hiprtc.
   int (*ptx_size)(RtcHandle, std::size_t*) = nullptr;
   int (*ptx)(RtcHandle, char*) = nullptr;
   /// Missing in older versions, too. It stops a compile in which `stop` returns 1.

@@ -43,7 +43,7 @@ class RtcProgram {
   int result_ = 0;
 };
 
-/// What a compile of a kernel leaves.
+/// The results of compiling a kernel.
 struct RtcCompiled {
   std::vector<std::byte> code;
   std::string log, ptx;

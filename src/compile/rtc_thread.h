@@ -29,7 +29,7 @@ Answer in_rtc_thread(const Work& work) {
   try {
     thread = std::jthread(std::move(task));
   } catch (const std::system_error& error) {
-    return fail(ErrorKind::no_memory, fmt::format("there is no thread for a compile: {}", error.what()));
+    return fail(ErrorKind::no_memory, fmt::format("cannot start a thread for a compile: {}", error.what()));
   }
   do {
     if (interrupted()) stop = true;

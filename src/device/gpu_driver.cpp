@@ -7,7 +7,7 @@
 
 namespace regard::gpu {
 
-/// Memory of one copy of a driver is unknown to another, so that of the process comes first.
+/// One copy of a driver does not know memory of another, so the one that the process has loaded comes first.
 Result<void*> open_library(std::span<const char* const> names, const char* missing) {
   const char* why = nullptr;
   for (const int only_loaded : {RTLD_NOLOAD, 0}) {

@@ -1,4 +1,4 @@
-// Opening a vendor's driver and finding its devices, which differ only in the driver's functions.
+// Opens a vendor's driver and finds its devices; only the driver's functions differ between vendors.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Result<std::vector<Device>> find_devices(const Result<Driver>& driver, Check che
   return found;
 }
 
-/// `vendor`: of the message, "CUDA".
+/// `vendor` begins the error's message: "CUDA".
 Result<const Device*> device_with(const Backend&, int ordinal, const char* vendor);
 
 // Errors.

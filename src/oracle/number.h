@@ -8,7 +8,7 @@
 
 namespace regard::oracle {
 
-/// The patterns that are not numbers. Without infinity overflow saturates.
+/// The bit patterns that are not finite numbers. In a format without infinity, overflow saturates.
 enum class Specials : std::uint8_t {
   ieee,       ///< the highest exponent: infinity and NaN
   ones,       ///< all ones: NaN (e4m3)

@@ -26,8 +26,8 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(mfma_k16, hip, "16-bit matrix instructions of 32 x 32 with a depth (k) of 16, not 8")             \
   X(wmma_twice, hip, "both halves of a wave hold whole operands of matrix instructions")              \
   X(flushes_subnormals, cuda | hip, "matrix instructions take subnormal 16-bit numbers as zero")      \
-  X(accumulator_registers, hip, "a lane has 256 registers more, which accumulators can be in")        \
-  X(transposed_reads, hip, "16-bit operands are read transposed from shared memory")                  \
+  X(accumulator_registers, hip, "a lane has 256 more registers, which can hold accumulators")         \
+  X(transposed_reads, hip, "an instruction reads 16-bit operands transposed from shared memory")      \
   X(banks_64, cuda | hip, "shared memory has 64 banks, not 32")                                       \
   X(async_copy, cuda | hip, "16-byte copies to shared memory that do not pass through registers")     \
   X(f16_pairs, cuda, "two fp32 become a pair of fp16 in one instruction")                             \

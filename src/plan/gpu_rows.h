@@ -8,8 +8,9 @@ namespace regard {
 /// No key is hidden, and all sequences have the same length: all work has the same size.
 bool every_row_sees_all_keys(const Problem&);
 
-/// How many of `pairs` are processed together, if `most` have their data in a GPU's cache together. Where each
-/// die has its own cache and, if possible, whole pairs (kernels/portable/die_order.h), a divisor of these.
+/// How many of the `pairs` (batch, head) are processed together, if the caches of a GPU hold the data of
+/// `most` at a time. If each die has a cache of its own and gets the same number of whole pairs
+/// (kernels/portable/die_order.h), the result divides that number.
 std::int64_t pairs_together(std::int64_t most, std::int64_t pairs, int dies);
 
 /// How many (batch, head) pairs are processed together: as many as have K and V in `cache_bytes`, and at

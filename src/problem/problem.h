@@ -20,16 +20,16 @@ namespace regard {
   X(bwd, "bwd", "backward: gradients of Q, K, V and, when asked, of bias and sink") \
   X(append, "append", "write new keys and values into a cache, with optional RoPE")
 
-// CUDA's kernels compute in no type of the second list, and their source does not have it.
-#define REGARD_COMMON_DTYPE(X)                                        \
-  X(fp32, "fp32", "32-bit float")                                     \
-  X(bf16, "bf16", "bfloat16")                                         \
-  X(fp16, "fp16", "IEEE half")                                        \
-  X(fp8, "fp8", "8-bit float e4m3, OCP's (finite, NaN, no infinity)") \
-  X(fp8_e5m2, "fp8_e5m2", "8-bit float e5m2, OCP's")
-#define REGARD_FNUZ_DTYPE(X)                                                                               \
-  X(fp8_fnuz, "fp8_fnuz", "8-bit float e4m3 with bias 8, of AMD's CDNA3 (finite, NaN in the place of -0)") \
-  X(fp8_e5m2_fnuz, "fp8_e5m2_fnuz", "8-bit float e5m2 with bias 16, likewise")
+// Kernels for CUDA do not support the types of the second list, so their sources do not declare them.
+#define REGARD_COMMON_DTYPE(X)                                       \
+  X(fp32, "fp32", "32-bit float")                                    \
+  X(bf16, "bf16", "bfloat16")                                        \
+  X(fp16, "fp16", "IEEE half")                                       \
+  X(fp8, "fp8", "OCP's 8-bit float e4m3 (finite, NaN, no infinity)") \
+  X(fp8_e5m2, "fp8_e5m2", "OCP's 8-bit float e5m2")
+#define REGARD_FNUZ_DTYPE(X)                                                                              \
+  X(fp8_fnuz, "fp8_fnuz", "AMD's 8-bit float e4m3 of CDNA3, exponent bias 8 (finite, NaN instead of -0)") \
+  X(fp8_e5m2_fnuz, "fp8_e5m2_fnuz", "AMD's 8-bit float e5m2 of CDNA3, exponent bias 16, likewise")
 #define REGARD_DTYPE(X) REGARD_COMMON_DTYPE(X) REGARD_FNUZ_DTYPE(X)
 
 #define REGARD_MASK(X)                                                                       \

@@ -91,7 +91,7 @@ TEST(CodeObject, OfAmdIsForTheChipOrItsFamily) {
   EXPECT_EQ(refusal_of(of_chip(gfx942), "gfx9-4-generic"),
             "it is no binary for gfx9-4-generic: its code is for gfx942");
   EXPECT_EQ(refusal_of(of_chip(gfx1100), "gfx942"), "it is no binary for gfx942: its code is for gfx1100");
-  EXPECT_THAT(refusal_of(of_chip(unknown), "gfx942"), HasSubstr("for a chip that no target is for"));
+  EXPECT_THAT(refusal_of(of_chip(unknown), "gfx942"), HasSubstr("for a chip without a target"));
   const std::string bundle = "__CLANG_OFFLOAD_BUNDLE__";
   EXPECT_THAT(refusal_of(std::as_bytes(std::span(bundle)), "gfx942"), HasSubstr("--no-gpu-bundle-output"));
 }

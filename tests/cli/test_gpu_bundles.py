@@ -107,7 +107,7 @@ def test_a_code_object_that_somebody_else_made(regard, regard_json, tmp_path):
         assert stage["tier"] == "bundle"
     for data, why in (
         (code_object(kernel["symbol"], "gfx1100", alone), "it is no binary for gfx942: its code is for gfx1100"),
-        (code_object(kernel["symbol"], "gfx90c", alone), "its code is for a chip that no target is for (number 0x32)"),
+        (code_object(kernel["symbol"], "gfx90c", alone), "its code is for a chip without a target (number 0x32)"),
         (code_object("another", "gfx942", alone), f"it has no function {kernel['symbol']}"),
         (code_object(kernel["symbol"], "gfx942"), "for several chips; compile with --no-gpu-bundle-output"),
         (own[:-1], "it is no binary for gfx942: it is truncated"),

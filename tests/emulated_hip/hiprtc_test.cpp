@@ -61,7 +61,7 @@ TEST(Hiprtc, OfAnOldClangIsRefused) {
   const Setting old("EMULATED_CLANG", "18.0.0");
   EXPECT_THAT(found().error().message,
               AllOf(StartsWith("hiprtc in '/"),
-                    HasSubstr("libhiprtc.so.6' is of clang 18, which is too old; install ROCm 6.4 or later, "
+                    HasSubstr("libhiprtc.so.6' uses clang 18, which is too old; install ROCm 6.4 or later, "
                               "or set REGARD_HIPRTC to its libhiprtc.so")));
 }
 

@@ -53,7 +53,7 @@ TEST(AmdChips, CodeSaysItsTarget) {
     EXPECT_EQ(*target, row.target);
   }
   EXPECT_EQ(amd::target_of(code_with(0x46)).error().message,
-            "its code is for a chip that no target is for (number 0x46)");
+            "its code is for a chip without a target (number 0x46)");
 }
 
 TEST(AmdChips, CodeForAnotherOneIsNotLoaded) {

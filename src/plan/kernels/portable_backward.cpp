@@ -84,7 +84,7 @@ Refusal shared_memory_fits(const Question& q) {
 Refusal accumulators_leave_room(const Question& q) {
   // The slopes of a soft cap are in registers along with scores and sums. Above these counts the compiler
   // begins to spill.
-  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // times 256
+  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // in units of 256
   const std::int64_t most_sums = 224 * registers, most_sums_with_more = 160 * registers;
   const Problem& p = q.problem;
   if (p.softcap <= 0) return {};
@@ -164,7 +164,7 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
   const std::int64_t together = std::min(batch_heads_together(p), std::max<std::int64_t>(batch_heads(p), 1)),
                      head_parts = ceil_divide(group, how.part_heads);
-  // Blocks that take turns stay in the order in which they start.
+  // Blocks that take turns are not reordered by die, because a block must start after those it waits for.
   how.side_by_side =
       pairs_together(together, product({batch_heads(p), head_parts}), p.deterministic ? 1 : target.dies);
   how.bias_in_turn = bias_in_turn(p);

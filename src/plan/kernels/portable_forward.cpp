@@ -87,7 +87,7 @@ Refusal accumulators_leave_room(const Question& q) {
   // Features that change scores use registers along with the sums; a bias, which is loaded ahead, uses the
   // most. Above these counts the compiler begins to spill. They count the tile's columns: with a smaller dv
   // the kernel has fewer sums, but spills all the same where these counts would refuse it.
-  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // times 256
+  const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // in units of 256
   const std::int64_t most_scores = 64 * registers, most_sums = 160 * registers;
   const std::int64_t most_sums_by_plain_loads = 96 * registers;  // loads that pass through registers
   const Problem& p = q.problem;
