@@ -1,7 +1,7 @@
 """The machine code of a kernel for an AMD GPU: its instructions by kind, and those that a wave executes for one tile.
 
 `bench_amd_listing` (a build with -DREGARD_BENCH=ON) finds the instructions; what the numbers of operations mean is
-here, by AMD's ISA documents.
+here, from AMD's ISA documents.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRANSCENDENTAL = {
     "rdna": {0x25, 0x27, 0x2A, 0x2B, 0x2E, 0x2F, 0x31, *range(0x33, 0x37), *range(0x54, 0x59), 0x60, 0x61},
 }
 
-# Bytes of a lane. LDS: the numbers are the same in all families.
+# Bytes that a lane accesses. Numbers of LDS operations are the same in all families.
 LDS_WRITES = {0x0D: 4, 0x0E: 8, 0x0F: 8, 0x1E: 1, 0x1F: 2, 0x4D: 8, 0x4E: 16, 0x4F: 16, 0x54: 1, 0x55: 2, 0xA0: 1,
               0xA1: 2, 0xDE: 12, 0xDF: 16}  # fmt: skip
 LDS_READS = {0x36: 4, 0x37: 8, 0x38: 8, **dict.fromkeys((0x39, 0x3A), 1), **dict.fromkeys((0x3B, 0x3C), 2), 0x76: 8,
@@ -47,7 +47,7 @@ END = {"gfx9": 1, "rdna": 48}
 
 @dataclass(frozen=True)
 class Work:
-    """What instructions keep busy; all in numbers of one wave."""
+    """What instructions keep busy, for one wave."""
 
     matrix: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # instructions by shape
     valu: int = 0  # slots: a transcendental one is 4
@@ -76,7 +76,7 @@ class Work:
 
 
 def work_of(encoding: str, op: int, kind: str) -> Work:
-    """Of one instruction; `kind`: gfx9 or rdna."""
+    """The work of one instruction; `kind` is gfx9 or rdna."""
     if encoding == "matrix":
         shapes = MFMA if kind == "gfx9" else WMMA
         if op not in shapes:
@@ -259,7 +259,7 @@ def tile_work(blocks: dict[int, Block], products: list[Product], copied: int, pa
     inner = [loop for loop in inner if _multiplies(blocks, loop) > 0]
     expected = sum(product.multiplies for product in products)
     found = set()
-    # In a loop that goes around once a tile is multiplied again, which is rare.
+    # First as if inner loops went around once, as one does that multiplies a tile again; then with products as loops.
     for repeated in ({}, _repeated(blocks, inner, products, parts)):
         ways = _ways(blocks, head, inside, repeated, copied)
         whole = [way for way in ways if way.multiplies == expected]

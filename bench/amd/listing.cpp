@@ -1,5 +1,5 @@
-// The instructions of a code object's one kernel as lines "word encoding operation", and of a branch the word
-// that it goes to. bench/amd/code.py reads them.
+// Prints the instructions of a code object's one kernel as lines "word encoding operation"; the line of a
+// branch ends with the word that it goes to. bench/amd/code.py reads them.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -47,7 +47,7 @@ Operation operation(const Instruction& i) {
   if (i.is_scalar()) return {"scalar", 0};
   if (i.is_vop3p()) return {i.is_matrix() ? "matrix" : "VOP3P", bits(i.at, 22, 16)};
   if (i.is_vop3()) {
-    // Those of VOP1 are in it too.
+    // VOP3 has the operations of VOP1 too.
     const Word op = bits(i.at, 25, 16), first = i.is_gfx9() ? 0x140 : 0x180;
     return op >= first && op < first + 0x80 ? Operation{"VOP1", op - first} : Operation{"VOP3", op};
   }
@@ -55,7 +55,7 @@ Operation operation(const Instruction& i) {
   return memory_operation(i);
 }
 
-/// The file, or what an entry of a cache holds.
+/// The content of the file, or of a cache entry, the binary that it holds.
 regard::Result<std::vector<std::byte>> code_object(const std::filesystem::path& path) {
   if (path.extension() != ".regard")
     return regard::read_file(path, std::uint64_t{1} << 30, regard::Links::followed)
@@ -64,7 +64,7 @@ regard::Result<std::vector<std::byte>> code_object(const std::filesystem::path& 
           return std::vector(bytes.begin(), bytes.end());
         });
   const std::optional<regard::Digest> key = regard::parse_digest(path.stem().string());
-  if (!key) return regard::invalid("the name of an entry is its key");
+  if (!key) return regard::invalid("the file is not named by a key, as entries of a cache are");
   return regard::RegularFile::open(path, regard::Links::followed)
       .and_then([&](const regard::RegularFile& file) { return regard::cache::read_entry(*key, file); })
       .map([](const regard::CacheEntry& entry) { return entry.payload; });

@@ -31,7 +31,7 @@ TARGETS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx9-4-generic",
 PASSES = ["fwd", "bwd"]
 HEAD_DIMENSIONS = [64, 128, 256]
 
-# Whose bank conflicts are counted.
+# The chip whose bank conflicts are counted for a target.
 CHIP_OF_FAMILY = {
     "gfx90a": "gfx942",
     "gfx9-4-generic": "gfx942",
@@ -63,7 +63,7 @@ class Facts:
 
 
 def slots_of(work: Work, facts: Facts, conflicts: float = 1) -> dict[str, float]:
-    """Of a SIMD, for one wave; `conflicts`: clocks of LDS as a multiple of those without conflicts."""
+    """Slots of a SIMD for one wave; `conflicts`: clocks of LDS as a multiple of those without conflicts."""
     lds_clocks = facts.wave * (work.lds_read / LDS_BYTES[facts.lds] + work.lds_written / LDS_BYTES_WRITTEN[facts.lds])
     return {
         "matrix": work.multiplies / facts.multiply_adds / facts.clocks,
@@ -137,8 +137,8 @@ def waves_per_simd(by_registers: int, lds: int, kernel: str, facts: Facts) -> fl
 
 
 def bank_conflicts(build: Path, folder: Path) -> dict[tuple[str, int], float]:
-    """Of each kernel ("gfx942 portable_forward block_q=128 ...") and d in its loop over tiles, by the emulator's phases
-    of LDS. Addresses are not in a code object."""
+    """The bank conflicts of each kernel ("gfx942 portable_forward block_q=128 ...") and d in its loop over tiles. The
+    emulator counts them, because addresses are not in a code object."""
     out = folder / "conflicts.xml"
     command = [build / "tests/test_emulated_hip", "--gtest_filter=*HipConflicts*", f"--gtest_output=xml:{out}"]
     print("the emulator counts bank conflicts, which takes a minute", file=sys.stderr)
@@ -164,7 +164,7 @@ def reported(
     (entry,) = (entry for entry in prebuilt(build, target, problem, folder) if entry["kernel"] == kernel)
     used = entry["resources"]
     work = work_of_kernel(kernel, d, listing(build / "bench/bench_amd_listing", entry["file"]))
-    # A family has the kernels of one of its chips.
+    # The conflicts of a family's kernels are those of one of its chips.
     of_chip = kernel.partition(" |")[0].replace(target, CHIP_OF_FAMILY.get(target, target), 1)
     if (of_chip, d) not in conflicts:
         raise ValueError(f"the emulator counts no bank conflicts of {of_chip}; add it to HipConflicts")

@@ -49,7 +49,7 @@ class Run:
 
             if not torch.cuda.is_available():
                 parser.error(
-                    "--device=cuda needs a GPU, of NVIDIA or AMD, and a PyTorch that sees it; without, leave it out"
+                    "--device=cuda needs an NVIDIA or AMD GPU and a PyTorch that sees it; without them, leave it out"
                 )
             name = torch.cuda.get_device_name()
             self._slug = machine.slug(name)

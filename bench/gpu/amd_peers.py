@@ -11,7 +11,7 @@ from typing import Any
 from bench.gpu.cells import Cell
 from bench.gpu.contestants import HIP, Call, offsets
 
-# Modules with flash_attn_func and flash_attn_varlen_func; of several the first that there is.
+# Modules with flash_attn_func and flash_attn_varlen_func; of several, the first one that is installed.
 MODULES = {
     "aiter": ("aiter",),  # its choice of assembly and CK
     "ck": ("flash_attn",),
@@ -30,12 +30,12 @@ def _first_of(names: tuple[str, ...]) -> ModuleType:
 
 def _check_is_ck(module: ModuleType) -> None:
     if getattr(getattr(module, "flash_attn_interface", None), "USE_TRITON_ROCM", False):
-        raise ImportError("flash_attn computes with Triton here; without FLASH_ATTENTION_TRITON_AMD_ENABLE it takes CK")
+        raise ImportError("flash_attn computes with Triton here; unset FLASH_ATTENTION_TRITON_AMD_ENABLE to measure CK")
 
 
 @functools.cache
 def found() -> dict[str, ModuleType]:
-    """By name. For each one that is missing a line says why."""
+    """The peers' modules by name. For each one that is missing, a printed line says why."""
     modules = {}
     for name, places in MODULES.items() if HIP else ():
         try:

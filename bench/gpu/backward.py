@@ -6,8 +6,7 @@ All contestants take turns in one process on the same tensors, [b, s, h, d] in m
 PyTorch, torch.autograd.grad of a retained result is timed; for Regard, the run of a plan. FlashAttention-4 takes part
 with --fa4 if flash_attn.cute is installed. Gradients are compared before anything is timed. Each case runs in the same
 rounds as the plain cell of the same size. Writes a line of JSON per cell to bench/results/backward-<GPU>-<date>.jsonl,
-or amd-backward-<GPU>-<date>.jsonl;
-docs/benchmarks.md describes the fields.
+or amd-backward-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ def test_training_on_a_gpu_needs_one():
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
     assert done.stderr.endswith(
-        "error: --device=cuda needs a GPU, of NVIDIA or AMD, and a PyTorch that sees it; without, leave it out\n"
+        "error: --device=cuda needs an NVIDIA or AMD GPU and a PyTorch that sees it; without them, leave it out\n"
     )
 
 
