@@ -4,8 +4,8 @@
     python -m bench.compile.hip_kernels [--kernels N] [--targets T,..] [--profiles P,..] [--build FOLDER] [--out FILE]
 
 Needs a build with -DREGARD_BENCH=ON and a clang for AMD GPUs, but no GPU. Each kernel is compiled by a process of its
-own, whose CPU time includes that of clang; other load on the machine changes it little. Writes a line of JSON per kernel
-to bench/results/hip-<machine>-<date>.jsonl.
+own, whose CPU time includes that of clang; other load on the machine changes it little. Writes a line of JSON per
+kernel to bench/results/hip-<machine>-<date>.jsonl.
 """
 
 from __future__ import annotations

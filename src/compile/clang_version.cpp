@@ -38,7 +38,7 @@ Status knows_chip(std::string_view identity, std::span<const std::string> option
   const int version = clang_version(identity);
   if (version >= knows_families || (chip != "gfx950" && !chip.ends_with("-generic"))) return {};
   return fail(ErrorKind::no_kernel,
-              fmt::format("{} is clang {}, and kernels for {} need clang {} or later; install one, or set "
+              fmt::format("{} clang {}, and kernels for {} need clang {} or later; install one, or set "
                           "REGARD_HIP_CLANG to it",
                           compiler, version, chip, knows_families));
 }

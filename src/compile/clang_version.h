@@ -19,7 +19,7 @@ int clang_version(std::string_view compiler_identity);
 std::string_view chip_of(std::span<const std::string> options);
 
 /// An error if a compiler of that identity does not know the chip that the options name. `compiler` begins
-/// its message.
+/// its message: "'/usr/bin/clang-19' is".
 Status knows_chip(std::string_view compiler_identity, std::span<const std::string> options,
                   std::string_view compiler);
 

@@ -43,7 +43,8 @@ class HipClang final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    if (Status status = knows_chip(compiler_.answer.identity, request.options, in_quotes(compiler_.path));
+    if (Status status =
+            knows_chip(compiler_.answer.identity, request.options, in_quotes(compiler_.path) + " is");
         !status)
       return tl::unexpected(status.error());
     if (chip_of(request.options).starts_with("gfx9")) {

@@ -38,7 +38,7 @@ class Hiprtc final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    const std::string compiler = "hiprtc in " + in_quotes(library_.path);
+    const std::string compiler = "hiprtc in " + in_quotes(library_.path) + " uses";
     if (Status status = knows_chip(identity_, request.options, compiler); !status)
       return tl::unexpected(status.error());
     Result<RtcCompiled> made = in_rtc_thread(

@@ -75,7 +75,7 @@ TEST(Hiprtc, OfClang19DoesNotCompileForNewerChips) {
   EXPECT_TRUE(compiled("", "gfx942"));
   for (const char* chip : {"gfx950", "gfx12-generic"})
     EXPECT_THAT(compiled("", chip).error().message,
-                AllOf(StartsWith("hiprtc in '/"), HasSubstr("' is clang 19, and kernels for " +
+                AllOf(StartsWith("hiprtc in '/"), HasSubstr("' uses clang 19, and kernels for " +
                                                             std::string(chip) + " need clang 20 or later")));
 }
 
