@@ -6,10 +6,11 @@
 
 namespace regard {
 
-/// How many vectors of a tile a thread keeps in registers while they are on their way.
+/// How many vectors of a tile a thread keeps in registers while they are on their way: none here.
 constexpr i32 most_vectors_on_their_way = 0;
 
-/// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
+/// Loads a vector of 16 bytes: only the first `bytes` are read, the rest become zero. The address is aligned
+/// to 16 bytes.
 REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
 #pragma unroll
   for (i32 i = 0; i < 4; ++i) words[i] = 0;
@@ -23,7 +24,7 @@ REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
   }
 }
 
-/// Likewise. Both addresses are aligned to 16 bytes.
+/// Copies such a vector to shared memory. Both addresses are aligned to 16 bytes.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   if constexpr (target::async_copy) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");

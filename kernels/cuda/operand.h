@@ -46,7 +46,7 @@ class SharedLeft {
   u32 first_;
 };
 
-/// These GPUs have no registers for it.
+/// A in registers (kernels/hip/operand.h): these GPUs have too few of them.
 template <i32 tiles, i32 columns>
 class RegisterLeft;
 

@@ -45,7 +45,7 @@ REGARD_DEVICE void sync_block_and_global() {
 REGARD_DEVICE void sync_wave() {
   __syncwarp();
 }
-/// Of an unrolled product: the compiler reads as many as it likes.
+/// How many steps of an unrolled product are read ahead; 0: as many as the compiler likes.
 constexpr i32 steps_read_ahead = 0;
 REGARD_DEVICE void end_reading_ahead() {}
 /// The `x` of another lane of the wave.

@@ -6,11 +6,12 @@
 
 namespace regard {
 
-/// How many vectors of a tile a thread keeps in registers while they are on their way; none of larger tiles,
-/// and none where operands take the registers twice.
+/// The most vectors of a tile that a thread keeps in registers while they are on their way. Larger tiles are
+/// waited for at once, and so is every tile where operands take twice the registers.
 constexpr i32 most_vectors_on_their_way = edge == 32 ? 16 : target::wmma_twice ? 0 : 8;
 
-/// Only the first `bytes` are read, the rest become zero. The address is aligned to 16 bytes.
+/// Loads a vector of 16 bytes: only the first `bytes` are read, the rest become zero. The address is aligned
+/// to 16 bytes; with `whole_vectors`, `bytes` is 0 or 16.
 REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
 #pragma unroll
   for (i32 i = 0; i < 4; ++i) words[i] = 0;
@@ -26,7 +27,7 @@ REGARD_DEVICE void load_vector(u32 (&words)[4], const void* from, i32 bytes) {
   }
 }
 
-/// Likewise. Both addresses are aligned to 16 bytes.
+/// Copies such a vector to shared memory. Both addresses are aligned to 16 bytes.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   u32 words[4];
   load_vector(words, from, bytes);

@@ -30,9 +30,9 @@ REGARD_DEVICE void load_words(u32 (&x)[count], u32 from) {
   for (i32 i = 0; i < count; ++i) x[i] = words[i];
 }
 
-/// For all lanes of the wave: `from` has four 16-bit numbers of a row. Of 16 lanes, each four in turn have 16
-/// columns of one of four rows, and each gets one of the columns. A template, so that only compilers for
-/// chips that have the instruction need to know it.
+/// By all lanes of the wave; `from` is the address of four 16-bit numbers of a row. Of each 16 lanes, four
+/// neighbours have the addresses of 16 columns of one of four rows, and each lane gets one of the columns. A
+/// template, so that only compilers for chips that have the instruction need to know it.
 template <class Four>
 REGARD_DEVICE void load_column(u32 (&x)[2], u32 from) {
   const Four column = __builtin_amdgcn_ds_read_tr16_b64_v4i16(LdsPointer<Four>(from));

@@ -11,7 +11,7 @@ REGARD_DEVICE float exp2(float x) {
   return __builtin_amdgcn_exp2f(x);
 }
 
-/// Two numbers, of which CDNA multiplies and adds both in one instruction.
+/// Two numbers, which CDNA multiplies and adds by one instruction.
 typedef float Floats __attribute__((vector_size(8)));
 
 REGARD_DEVICE void multiply_add_pair(float (&x)[2], float factor, float addend) {
@@ -80,9 +80,9 @@ REGARD_DEVICE u32 pair_of_numbers(float low, float high) {
     return pair<dtype>(low, high);
 }
 
-/// An 8-bit number as fp16. OCP's e5m2 is fp16's high byte. fnuz's is half of that: one less in the exponent
-/// or, if the result is subnormal, a shift. e4m3, whose exponent has one bit fewer, is too small by a power
-/// of two.
+/// An 8-bit number as fp16. OCP's e5m2 is fp16's high byte. That of fnuz is half as large: the exponent is
+/// one less or, if the result is subnormal, the bits are shifted. e4m3, whose exponent has one bit fewer, is
+/// multiplied by the power of two by which it is too small in fp16's position.
 template <DType dtype>
 REGARD_DEVICE u32 half_of_fp8(u32 byte) {
   using Bits = EightBits<dtype>;

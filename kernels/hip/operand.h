@@ -35,7 +35,7 @@ class SharedNumbers {
     }
     const i32 row = part * (Operand::order == SumOrder::p ? 4 : 8);
     if constexpr (target::transposed_reads) {
-      // Of 16 lanes, four give the addresses of a row's columns; each gets the column of its own number.
+      // Of each 16 lanes, four give the addresses of a row's columns; each gets the column of its own number.
       const i32 column = first + of_lane / 16 * 16 + lane() % 4 * 4;
       first_ = operand + shared_offset<row_bytes>(row + lane() % 16 / 4, column * 2);
     } else {
@@ -47,8 +47,8 @@ class SharedNumbers {
 
   /// The i-th `depth` of the sum, of the fragments that begin `distance` rows or columns further.
   REGARD_DEVICE void load(Left (&x)[together], i32 distance, i32 i) const {
-    // clang reads the operands of all unrolled products ahead. Where operands are whole in both parts of the
-    // wave there are no registers for it, so no read moves before this.
+    // clang reads the operands of all unrolled products ahead. Where both parts of the wave have whole
+    // operands there are too few registers for that, so no read may move before this fence.
     if constexpr (target::wmma_twice) __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront", "local");
     if constexpr (!Operand::transposed)
       load_row(x[0], distance, i * depth * 2);

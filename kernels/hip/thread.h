@@ -27,7 +27,7 @@ REGARD_DEVICE bool any_in_wave(bool x) {
 }
 
 /// Waits until all threads of the block have arrived; what each of them wrote to shared memory before is then
-/// visible to the others. Loads from global memory may stay on their way, and RDNA keeps its cache.
+/// visible to the others. Loads from global memory may still be on their way, and RDNA's L0 cache is kept.
 REGARD_DEVICE void sync_block() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
   __builtin_amdgcn_s_barrier();
@@ -61,12 +61,12 @@ REGARD_DEVICE void sync_wave() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-/// Of an unrolled product: the compiler would read the operands of all steps first, for which there are not
-/// the registers.
+/// How many steps of an unrolled product are read ahead: the compiler would read the operands of all of them
+/// first, for which there are too few registers.
 constexpr i32 steps_read_ahead = 2;
-/// What follows reads shared memory no earlier than here.
+/// No read of shared memory that follows moves before this.
 REGARD_DEVICE void end_reading_ahead() {
-  constexpr i32 all_but_reads_of_lds = 0x67f;  // may be moved to the other side
+  constexpr i32 all_but_reads_of_lds = 0x67f;  // may move across it
   __builtin_amdgcn_sched_barrier(all_but_reads_of_lds);
 }
 

@@ -27,12 +27,13 @@ constexpr i32 edge = wave / 2;
 constexpr int block_threads(i32 threads, i64 = 1) {
   return threads;
 }
-// How the library's compiler asks for more waves than a kernel does, if there are registers for them.
+// By this the library requests more waves of a SIMD than a kernel does, if there are registers for them.
 #ifndef REGARD_LEAST_WAVES
 #define REGARD_LEAST_WAVES 1
 #endif
 
-/// The compiler gives a lane as many registers as this leaves it, and not one more: 128 at least.
+/// The compiler gives a lane as many registers as so many waves leave it, and not one more. There are at
+/// least 128.
 constexpr int waves_per_simd(i32 threads, i64 resident_blocks = 1) {
   constexpr int simds = 4, least = REGARD_LEAST_WAVES, most = wave == 64 ? 4 : 8;
   const int waves = static_cast<int>(resident_blocks) * threads / (wave * simds);

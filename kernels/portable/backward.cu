@@ -133,7 +133,8 @@ class PortableBackwardBlock {
     }
   }
 
-  /// Whether all of the next tile of queries is on its way during dQ and dK.
+  /// Whether the next tile of queries passes through registers: all of it can be on its way there during dQ
+  /// and dK.
   static constexpr bool in_registers = whole && stages == 1 && most_vectors_on_their_way > 0;
 
   /// If K and V stay, the next dO is loaded during dQ and dK, and the next Q, if it has a second slot, from

@@ -77,7 +77,7 @@ struct Loads {
   REGARD_DEVICE void delta(const HeadTile& tile) const { statistics(memory.delta, delta_of(tile)); }
 };
 
-/// The next tile of queries on its way in registers, while shared memory still has this one.
+/// The next tile of queries, on its way in registers while shared memory still has the current one.
 class NextQueries {
   static constexpr i32 vectors = block_q / 4;  // of statistics
   static_assert(vectors <= threads);

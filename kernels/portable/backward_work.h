@@ -41,7 +41,7 @@ struct PortableBackwardWork {
     const u32 key_block = block / here, pair = first + block % here, kv_pair = pair / head_parts;
     first_key = static_cast<i32>((a.keys_descend ? key_blocks - 1 - key_block : key_block) * block_k);
 
-    // On several dies, each has the same heads of all batches, which may have different lengths.
+    // Each of several dies gets all batches of its heads, because batches may have different lengths.
     batch = static_cast<i32>(target::dies > 1 ? kv_pair % batches : kv_pair / heads);
     kv_head = first_kv_head = static_cast<i32>(target::dies > 1 ? kv_pair / batches : kv_pair % heads);
     end_batch = each_batch ? batch + 1 : static_cast<i32>(a.b);

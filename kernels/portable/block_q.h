@@ -1,4 +1,4 @@
-// Q of a block, where its layout says.
+// Q of a block, which is kept where the layout says.
 #pragma once
 
 #include "kernels/portable/tile.h"
@@ -25,7 +25,7 @@ struct BlockQ<QPlace::shared, InRegisters> {
   }
 };
 
-/// One part at a time, which is loaded for each tile of keys.
+/// In shared memory, one part of its columns at a time: all parts are loaded again for each tile of keys.
 template <class InRegisters>
 struct BlockQ<QPlace::shared_part, InRegisters> {
   REGARD_DEVICE void load(u32, const RowSource&, const TileBounds&) {}

@@ -37,8 +37,8 @@ REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_
         const i32 column = first_column + first * 8 + 2 * pair;
         u32 words[4];
         random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
-        // A tile that is a part of a group uses a part of the words. Each is selected: an index that is not
-        // known would put them all into local memory.
+        // A tile that is a part of a group uses a part of the words. They are selected one by one: an index
+        // that is not constant would put all words into local memory.
         const i32 part = column % group / wave_keys;
         u32 own[eights / 2];
 #pragma unroll

@@ -18,7 +18,7 @@ struct TileShape {
   i64 staged_bytes;  // the least of a row of O on its way through shared memory
 };
 
-/// Where a block keeps Q: in shared memory, whole or the part that goes with K's, or in registers.
+/// Where a block keeps Q: in shared memory, whole or the part that is multiplied with K's, or in registers.
 enum class QPlace { shared, shared_part, registers };
 
 /// Sizes in bytes. Vectors of eight neighbouring rows are in different banks: rows of K and V that are whole
@@ -59,7 +59,7 @@ struct ForwardLayout {
     if (tiles < staged) tiles = staged;
   }
 
-  /// Waves of 64 lanes have the registers; but in fp32 every lane reads whole rows.
+  /// Waves of 64 lanes have registers for Q, except in fp32, where every lane reads whole rows.
   static constexpr REGARD_INLINE QPlace place_of_q(const TileShape& tile) {
     if (tile.unit < 32 || tile.warps_across > 1) return QPlace::shared;
     if (tile.block_d > 0 && tile.block_d < tile.d) return QPlace::shared_part;

@@ -12,7 +12,7 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
-/// The sum of a row with a NaN is NaN, whatever number takes its place here.
+/// A NaN may become any number here: the sum of its row is NaN, and so is what is divided by it.
 REGARD_DEVICE u32 rounded(float x, float y) {
   return pair_of_numbers<operand>(x, y);
 }

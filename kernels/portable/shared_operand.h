@@ -9,7 +9,7 @@ namespace regard {
 constexpr DType operand = bytes_of<config::dtype> == 1 ? DType::fp16 : config::dtype;
 constexpr i32 operand_bytes = bytes_of<operand>;
 
-/// Whether aligned rows of Q, K and V have whole vectors of 16 bytes only.
+/// Whether rows of Q, K and V consist of whole vectors of 16 bytes.
 constexpr bool whole_vectors = config::d * operand_bytes % 16 == 0 && config::dv * operand_bytes % 16 == 0;
 
 /// Of a product: how many steps along the sum are unrolled, if all may be.

@@ -83,7 +83,7 @@ struct DealtVectors {
   static constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
   static_assert(power_of_two_in(rows_together) == rows_together,
                 "a thread's rows share no bits of their numbers");
-  /// Of a thread.
+  /// How many vectors of a row a thread has, and of the tile.
   static constexpr i32 columns_of_thread = vectors / across;
   static constexpr i32 count = (rows + rows_together - 1) / rows_together * columns_of_thread;
 };
@@ -152,9 +152,9 @@ REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds)
   }
 }
 
-/// Such a load in two halves. A thread's vectors are on their way between them: to shared memory or, on GPUs
-/// whose copies pass through registers, to those, which hold one tile; not `alone`, they are waited for at
-/// once.
+/// A load of a tile in two halves, `begin` and `arrive`. A thread's vectors are on their way between them: to
+/// shared memory or, on GPUs whose copies pass through registers, to registers. These hold one tile: copies
+/// that are not `alone` are waited for at once.
 template <i32 rows, i32 columns, i32 row_bytes, bool alone>
 class TileCopy {
   static constexpr i32 count = DealtVectors<rows, columns>::count;
@@ -174,7 +174,8 @@ class TileCopy {
     if (held_) store(to);
   }
 
-  /// A copy to memory that is read until it arrives: what cannot be in registers is on its way only then.
+  /// The two halves of a copy to memory that is read in between: what is not held in registers is loaded only
+  /// in the second one.
   REGARD_DEVICE void begin_in_registers(const RowSource& source, const TileBounds& bounds) {
     if constexpr (through_registers) {
       held_ = source.aligned;
@@ -193,7 +194,7 @@ class TileCopy {
 
  private:
   REGARD_DEVICE static void load_at_once(u32 to, RowSource source, const TileBounds& bounds) {
-    if constexpr (through_registers) source.aligned = false;  // aligned rows are held
+    if constexpr (through_registers) source.aligned = false;  // registers hold aligned ones
     load_tile<rows, columns, row_bytes>(to, source, bounds);
   }
   REGARD_DEVICE void store(u32 to) const {

@@ -23,7 +23,8 @@ struct WaveRowState {
   }
 };
 
-/// Keeps small weights, of which a row can have many, above fp16's subnormal numbers where these count as 0.
+/// Keeps small weights, of which a row can have many, above fp16's subnormal numbers, on GPUs whose products
+/// take those as 0.
 constexpr i32 p_exponent = operand == DType::fp16 && target::flushes_subnormals ? 8 : 0;
 
 /// fp16 overflows at 2^16; products with V in bf16, and sums of them, at 2^128.

@@ -10,7 +10,7 @@ namespace regard {
 template <i32 row_bytes>
 constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
 
-/// The bytes within which a vector moves: a line, or both lines that are in all banks.
+/// The bytes within which a vector moves: a line or, if it takes two lines to be in all banks, both.
 template <i32 row_bytes>
 constexpr i32 swizzle_span = target::banks_64 && row_bytes % 256 == 0 ? 256 : portable::ForwardLayout::line;
 
@@ -44,10 +44,12 @@ REGARD_DEVICE u32 moved(u32 offset, i32 rows, i32 bytes) {
   return (offset ^ (swizzle_of<row_bytes>(rows) ^ bytes % span)) +
          static_cast<u32>(rows * row_bytes + bytes / span * span);
 }
+/// The same vector `rows` rows further.
 template <i32 row_bytes>
 REGARD_DEVICE u32 down(u32 offset, i32 rows) {
   return moved<row_bytes>(offset, rows, 0);
 }
+/// The vector `bytes` further in its row.
 template <i32 row_bytes>
 REGARD_DEVICE u32 along(u32 offset, i32 bytes) {
   return moved<row_bytes>(offset, 0, bytes);

@@ -42,7 +42,7 @@ struct PortableForwardWork {
       row_block = block % row_blocks;
     }
     if constexpr (target::dies > 1) {
-      // A die has the same heads of all batches, which may have different lengths.
+      // Each die gets all batches of its heads, because batches may have different lengths.
       const u32 group = heads_of_batch / static_cast<u32>(a.hk), kv_pair = index / group;
       batch = static_cast<i32>(kv_pair % static_cast<u32>(a.b));
       head = static_cast<i32>((kv_pair / static_cast<u32>(a.b) * group + index % group) *

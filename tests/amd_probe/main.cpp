@@ -33,7 +33,7 @@ Result<Probe> probe_of(const gpu::Device& device, const Target& target, const Ch
   return Probe::load(device, chip, std::move(compiled->binary));
 }
 
-/// Whether it is as its table says.
+/// Prints the line of an instruction. Returns whether it is as its table says.
 bool report(const gpu::Device& device, std::string_view instruction, const Result<std::string>& difference) {
   const std::string wrong = difference ? *difference : difference.error().message;
   fmt::print("{} {} {} {}{}{}\n", wrong.empty() ? "ok" : "WRONG", device.ordinal, device.chip, instruction,

@@ -26,7 +26,7 @@ int bytes_of(Element element) {
   return element == Element::fp32 ? 4 : 2;
 }
 
-/// Of a lane's numbers. Those bf16 builtins that came before clang knew the type take integers.
+/// The type of a lane's numbers. The bf16 builtins that are older than clang's __bf16 take integers.
 std::string operand_type(const Matrix& matrix) {
   const bool as_integers = matrix.families != cdna4;
   const char* const number = matrix.element == Element::fp32   ? "float"
@@ -38,7 +38,7 @@ std::string operand_type(const Matrix& matrix) {
                                                  bytes_of(matrix.element) * matrix.layout.values);
 }
 
-/// Exact in any of the types, and so are their sums.
+/// A number that is exact in each of the types; so are the sums of products in fp32.
 float small_number(int row, int column) {
   const auto mixed = static_cast<std::uint32_t>(row * 37 + column * 101 + 17) * 2654435761u;
   return static_cast<float>(mixed >> 29) - 3.0f;
@@ -232,7 +232,7 @@ Result<std::string> Probe::difference(const TransposedTable& table) const {
   std::vector<std::uint16_t> numbers(4 * lanes), result(numbers.size(), 0xffff);
   std::vector<std::uint32_t> addresses(lanes);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::uint16_t>(i);
-  // Each lane's four numbers are somewhere else.
+  // The order of the addresses is not that of the lanes.
   for (std::size_t lane = 0; lane < lanes; ++lane)
     addresses[lane] = static_cast<std::uint32_t>(8 * (lane * 37 % lanes));
   return run({number_of_transposed_read, memory_of(numbers), memory_of(addresses), std::vector<std::byte>(8),

@@ -22,8 +22,8 @@ class Probe {
  public:
   static Result<Probe> load(const gpu::Device&, const emulator::hip::Chip&, std::vector<std::byte> code);
 
-  /// Places operands as the table says, and expects the sums where it says. The numbers along the depth are
-  /// known only as far as those of both operands meet, and no more can be seen from outside.
+  /// Places operands as the table says, and expects the sums where it says. Of the order along the depth only
+  /// that it is the same for both operands can be checked: no sum depends on more.
   Result<std::string> difference(const emulator::hip::Matrix&) const;
   Result<std::string> difference(const emulator::hip::TransposedTable&) const;
 
@@ -36,7 +36,7 @@ class Probe {
   gpu::Function function_ = nullptr;
 };
 
-/// Has the chip this instruction?
+/// Whether the chip has the instruction.
 bool has(const emulator::hip::Chip&, const emulator::hip::Matrix&);
 bool has_transposed_read(const emulator::hip::Chip&);
 

@@ -1,4 +1,4 @@
-"""The whole road to AMD's GPUs: hiprtc, driver and chips are those that tests/emulator/hip emulates on the host."""
+"""The path of a call to AMD GPUs: hiprtc, driver and chips are those that tests/emulator/hip emulates on the host."""
 
 import shutil
 
@@ -77,7 +77,7 @@ def test_kernels_are_compiled_for_chips_that_are_not_here(regard, regard_json, t
 
 
 def compiler(regard, **settings):
-    """The words that prebuild has for its compiler's failure to compile, or nothing."""
+    """What prebuild says of a compiler that cannot compile, or nothing."""
     done = regard("prebuild --target=gfx942 --profile=flash --sample=1", **settings)
     assert done.code in (0, 3), done.err
     return done.out if done.code else ""

@@ -1,5 +1,5 @@
-// Where hiprtc is looked for; and the real one of ROCm 5, which is too old, but has the headers that all put
-// before a kernel. tests/emulated_hip compiles.
+// Where hiprtc is searched for; and the real one of ROCm 5, which is too old, but puts the same headers
+// before a kernel as newer ones. tests/emulated_hip compiles with the emulator's.
 #include "compile/hiprtc.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST_F(HiprtcOfRocm5, IsRefused) {
                     HasSubstr(", which is too old; install ROCm 6.4 or later, or set REGARD_HIPRTC")));
 }
 
-/// What its clang does not know yet, in other words.
+/// Replaces what its clang does not know yet.
 std::string for_clang_15(std::string source) {
   const std::pair<std::string_view, std::string_view> changes[] = {
       {"__builtin_amdgcn_ballot_w64(x)", "__builtin_amdgcn_uicmp(u32(x), 0u, 33)"},

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The answer to a forked child that wants to use it: 0 if it can, 1 if the fork forbids it.
+/// The answer to a forked child that asks for its use: 0 if it may, 1 if the fork forbids it.
 int told_in_child() {
   const pid_t child = fork();
   if (child == 0) {

@@ -82,7 +82,7 @@ std::vector<std::string> operand_loads(const std::string& chip, int d, const tes
   return loads;
 }
 
-/// The swizzle of 32 banks, where there are 64.
+/// The other swizzle is that for 32 banks, and the chip has 64.
 TEST(HipBanks, AnotherSwizzleMeetsConflicts) {
   const auto other = [](const std::string& source) {
     return test::with_change(source, "of_four * 4 + row / 4 % 4", "row % 8");

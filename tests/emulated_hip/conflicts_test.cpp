@@ -20,7 +20,7 @@ namespace {
 /// Enough that no code outside the loop is executed as often.
 constexpr int tiles_of_forward = 40, tiles_of_backward = 16;
 
-/// The kernel of many blocks and long sequences: "portable_forward block_q=128 ...".
+/// The kernel that is planned for many blocks and long sequences: "portable_forward block_q=128 ...".
 std::string kernel_of(const std::string& chip, const std::string& direction, int d) {
   const Problem problem = parse(fmt::format("{} bf16 b=8 h=16 s=4096 d={}", direction, d)).value();
   const Plan planned = plan(problem, **find_target(chip), {}).value();
@@ -43,7 +43,7 @@ struct Clocks {
   int taken = 0, least = 0;
 };
 
-/// Of what each wave does at least once a tile.
+/// The clocks of the instructions that each wave executes at least once for each tile.
 Clocks clocks_in_loop(const std::string& report, int waves, int tiles) {
   Clocks clocks;
   std::istringstream lines(report);

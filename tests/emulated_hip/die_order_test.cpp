@@ -53,7 +53,7 @@ TEST(DieOrder, KernelsComputeEveryRowAndKey) {
         "fwd bf16 d=64 b=3 hq=8 hk=1 sq=1 sk=1000 splits=3",
         "bwd bf16 d=64 b=3 hq=16 hk=8 s=150 tq=300 tk=300 varlen mask=causal", "bwd bf16 d=64 b=1 h=3 s=250",
         // Blocks wait for those before them: on a machine where only some run at a time, in another order
-        // they would wait for ever.
+        // they would wait forever.
         "bwd bf16 d=64 b=1 h=3 s=500 deterministic"})
     EXPECT_EQ(mistakes_on("gfx942", problem), "") << problem;
 }

@@ -1,4 +1,4 @@
-// hiprtc as a toolchain, with that of the emulator.
+// hiprtc as a toolchain, by the one of the emulator.
 #include "compile/hiprtc.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ std::vector<std::string> combinations(const std::vector<std::string>& biases) {
 
 constexpr int head_dims[] = {32, 64, 128, 256};
 
-/// A shape with the head dimensions of the combination in place of H.
+/// A shape with the head dimension in place of each H.
 std::string with_head_dim(std::string shape, int head_dim) {
   for (std::size_t at = 0; (at = shape.find('H', at)) != std::string::npos;)
     shape.replace(at, 1, std::to_string(head_dim));

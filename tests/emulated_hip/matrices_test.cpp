@@ -17,7 +17,7 @@ namespace {
 struct Matrix {
   const char* name;
   std::vector<std::string> (*problems)();
-  /// Every so many are computed. It divides nothing, so that each value of the combinations is met.
+  /// One of so many problems is computed. A prime number, so that each value of the combinations comes up.
   std::size_t step;
 };
 

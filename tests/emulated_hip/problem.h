@@ -17,8 +17,8 @@ std::string compute_on(const std::string& chip, Case&, const Change& change = {}
 
 /// Plans the problem for `chip`, runs the stages, and checks the results by the oracle. Returns an empty
 /// string or what is wrong. `change`: of the source of the main stage. `seed`: of the order of events.
-/// `family`: as in PlanOptions. `options`: of the inputs. `lds`, if not null: what is counted of the main stage
-/// (lds_report).
+/// `family`: as in PlanOptions. `options`: of the inputs. `lds`, if not null, gets what is counted of the
+/// main stage (lds_report).
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change = {},
                         int seed = 1, const std::string& family = "", const CaseOptions& options = {},
                         std::string* lds = nullptr);

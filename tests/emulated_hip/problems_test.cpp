@@ -66,7 +66,7 @@ TEST_P(HipProblems, EveryCodeIsExact) {
 INSTANTIATE_TEST_SUITE_P(Chips, HipProblems, testing::ValuesIn(chips),
                          [](const auto& info) { return info.param; });
 
-/// A weight may lose that it is NaN, the sum of its row may not.
+/// A weight that is NaN may become a number, but the sum of its row is NaN.
 TEST(HipProblems, NanIsNotHidden) {
   CaseOptions of_row, of_key;
   of_row.nan_row = 0, of_key.nan_key = 70;

@@ -46,7 +46,7 @@ Result<std::string> file(std::string_view path) {
                                                 : data_file(path);
 }
 
-/// Each type's numbers, those half-way between two of them, what is next to these, and any others.
+/// Each type's numbers, those half-way between two of them, the neighbours of these, and random ones.
 std::vector<float> numbers() {
   std::vector<float> all = {0, -0.0f, NAN, INFINITY, -INFINITY};
   for (const regard_dtype type : {REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2}) {

@@ -32,7 +32,7 @@ inline void write(const std::filesystem::path& file, std::string_view text) {
   std::ofstream(file, std::ios::binary) << text;
 }
 
-/// Throws std::runtime_error with what the command wrote to `log`.
+/// Throws std::runtime_error with what a command that fails wrote to `log`.
 inline void run(const std::string& command, const std::filesystem::path& log) {
   if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
     throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));

@@ -74,7 +74,7 @@ class Call {
     memory.push_back(one);
     return one;
   }
-  const char* gpu_;  ///< whose memory the tensors have
+  const char* gpu_;  ///< whose memory holds the tensors
   std::vector<void*> memory;
 };
 

@@ -1,5 +1,5 @@
 // The path of a call to an AMD GPU, with a driver that records instead of computing. Kernels are compiled by
-// clang; tests/cli/test_hip.py and tests/python/test_rocm.py go the same way where they compute.
+// clang; in tests/cli/test_hip.py and tests/python/test_rocm.py the same path leads to kernels that compute.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class HipGpu : public Gpu {
     const Call call(forward, 0, "hip");
     if (regard_plan_prepare(call.plan) == REGARD_NO_KERNEL) GTEST_SKIP() << message();
   }
-  /// HIP would report it to the caller's program.
+  /// HIP would report an error that is left to the caller's program.
   void TearDown() override { EXPECT_EQ(fake_last_error(), 0); }
 };
 

@@ -1,5 +1,5 @@
 """Instructions of AMD's GPUs against the tables by which kernels are written and emulated. If one differs, whatever
-uses it is wrong; so this file is the first one."""
+uses it is wrong; so this file is run first."""
 
 import pytest
 

@@ -58,7 +58,7 @@ TEST(AmdTargets, HaveTheShapesOfSingleInstructions) {
   }
 }
 
-/// Both are of what the waves of a block share, which has four SIMDs: a compute unit, or two of RDNA's. The
+/// A unit is what the waves of a block share, which has four SIMDs: a compute unit, or two of RDNA's. The
 /// lanes of a wave have at least as many registers as instructions can name.
 TEST(AmdTargets, CountUnitsAndTheirRegistersAlike) {
   constexpr int simds = 4;

@@ -286,7 +286,7 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   }
 }
 
-/// On a chip of eight dies with a cache each, an eighth of them, and a die has a multiple of them.
+/// Each of eight dies has a cache of its own and an eighth of the heads, a multiple of those side by side.
 TEST(Plan, OnADieAsManyHeadsAreWorkedOnSideBySideAsFitItsCache) {
   struct Case {
     std::string_view shape;
@@ -873,7 +873,7 @@ TEST(Plan, PackedSequencesAreSizedByTokens) {
   EXPECT_EQ(result->workspace.bytes_of("delta"), 2 * 150 * 4);
 }
 
-/// Without a total, there are as many tokens as if every sequence were one of the longest.
+/// Without a total, every sequence counts as one of the longest.
 TEST(Plan, PackedSequencesNeedNoTotals) {
   for (const Target& on : *targets()) {
     for (const std::string pass : {"fwd", "bwd"}) {

@@ -1,4 +1,4 @@
-"""Arrays in the memory of AMD's GPUs that drivers of the tests pretend; that is the host's, so NumPy sees it."""
+"""Arrays in the memory of the AMD GPUs of the tests' drivers, which is the host's memory, so that NumPy sees it."""
 
 import ctypes
 from pathlib import Path

@@ -107,10 +107,10 @@ compare(o.host, expected, 1e-5)
 compare(lse.host, expected_lse, 1e-5)
 
 names = ("grad_q", "grad_k", "grad_v")
-wanted = regard.attention_backward(grad_o, wide[:, :, ::2], k, v, expected, expected_lse, causal=True)
-grads = {name: Rocm(on_device(numpy.full(x.shape, numpy.nan, "float32"))) for name, x in zip(names, wanted)}
+right = regard.attention_backward(grad_o, wide[:, :, ::2], k, v, expected, expected_lse, causal=True)
+grads = {name: Rocm(on_device(numpy.full(x.shape, numpy.nan, "float32"))) for name, x in zip(names, right)}
 regard.attention_backward(Rocm(on_device(grad_o)), *of_gpu, o, lse, causal=True, **grads)
-for name, x in zip(names, wanted):
+for name, x in zip(names, right):
     compare(grads[name].host, x, 1e-4)
 
 # bfloat16, and a plan that runs twice in a workspace of the caller.

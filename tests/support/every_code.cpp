@@ -10,7 +10,7 @@ namespace {
 
 constexpr int heads = 2, rows = 128, columns = 128, d = 16;  // heads * rows = heads * columns = 256
 
-/// By the definitions of the types, not by the oracle's. OCP's infinity is NaN here.
+/// By the definitions of the types, without the oracle. OCP's infinity is NaN here.
 double number_of(DType dtype, int code) {
   const bool e4m3 = dtype == DType::fp8 || dtype == DType::fp8_fnuz;
   const bool fnuz = dtype == DType::fp8_fnuz || dtype == DType::fp8_e5m2_fnuz;
@@ -39,8 +39,8 @@ Case every_code(const std::string& dtype) {
 }
 
 std::string wrong_codes(const Case& c, bool flushed) {
-  // Far less than from one number to the next, and what logarithms and weights of 1 are rounded by: where
-  // small ones are flushed, weights are 2^8 times larger, and LSE has that logarithm's error.
+  // Far less than the distance of two numbers, and no less than the rounding errors of LSE and of a weight of
+  // 1: where subnormal numbers become 0, weights are 2^8 times larger, and LSE has that logarithm's error.
   constexpr double relative = 1e-5;
   const double absolute = flushed ? 1e-6 : 1e-7;
   std::string wrong;
@@ -55,7 +55,7 @@ std::string wrong_codes(const Case& c, bool flushed) {
   for (int code = 0; code < heads * rows; ++code) {
     const int head = code / rows, column = code % rows;
     expect("Q's", code, c.get(REGARD_LSE, code));
-    // The second row: Q's first one is NaN in one of the heads.
+    // The second row of O: Q's first one is NaN in one of the heads, if the type is fnuz.
     expect("V's", code, c.get(REGARD_O, (heads + head) * columns + column));
   }
   return wrong;

@@ -60,7 +60,7 @@ std::string compiler_name() {
   std::ranges::sort(files);
   std::string all = std::string(EMULATOR_COMPILER) + __VERSION__;
   for (const fs::path& file : files) all += read(file);
-  const char* const version = std::getenv("EMULATED_CLANG");  // another one than the newest
+  const char* const version = std::getenv("EMULATED_CLANG");  // if it is not the newest one
   return fmt::format("emulated clang version {} ({:x})", version != nullptr ? version : "22.0.0",
                      std::hash<std::string>()(all));
 }

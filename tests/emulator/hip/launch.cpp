@@ -167,7 +167,8 @@ void HipLaunch::barrier() {
   meet_block("s_barrier", false);
 }
 
-/// A lane that releases to other blocks does so for its own one: the barrier before has to order its writes.
+/// A lane that releases to other blocks does so for all lanes of its own: the barrier before has to order
+/// what they wrote to global memory.
 void HipLaunch::atomic(int order, int scope) {
   constexpr int agent = 4;
   if (order == __ATOMIC_RELEASE && scope >= agent && !lane_state().released_global)

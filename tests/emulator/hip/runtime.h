@@ -53,7 +53,7 @@ class Runtime {
   virtual void copy_to_lds(Builtin&, const void* from, std::uint32_t base, std::uint32_t bytes) = 0;
   /// `immediate`: of s_waitcnt.
   virtual void wait_count(unsigned immediate) = 0;
-  /// `memory`: that it orders, "local" for LDS.
+  /// `memory`: what it orders, "local" for LDS alone.
   virtual void fence(int order, std::string_view scope, std::string_view memory) = 0;
   /// Before an atomic operation.
   virtual void atomic(int order, int scope) = 0;
