@@ -81,6 +81,8 @@ def of_recorded(forward: Any, of: Inputs) -> Call | None:
     try:
         call = recorded(forward, of)
         call()
+    except torch.OutOfMemoryError:
+        raise
     except RuntimeError:
         return None
     return call

@@ -177,7 +177,7 @@ def main() -> int:
         measurements.append(("host, from C", functools.partial(from_c, options.launch)))
     families = options.families.split(",")
     measurements += [(cell.name, functools.partial(measure, cell, families, options.milliseconds)) for cell in cells]
-    write_lines("amd" if HIP else "gpu", measurements, options.out)
+    write_lines("hip" if HIP else "gpu", measurements, options.out)
     return 0
 
 

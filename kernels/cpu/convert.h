@@ -48,10 +48,13 @@ inline float float_of_eight_bits(u32 bits) {
   } else {
     const u32 sign = bits & 0x80u, magnitude = bits & 0x7fu;
     if ((Bits::fnuz ? bits : magnitude) == Bits::not_a_number) return __builtin_nanf("");
-    // Shifted to fp32's position, then scaled, which is exact for subnormals too.
-    constexpr float scale = bits_as<float>(static_cast<u32>(2 * 127 - Bits::bias) << 23);
-    const float scaled = bits_as<float>(magnitude << (23 - Bits::mantissa)) * scale;
-    return bits_as<float>(bits_as<u32>(scaled) | sign << 24);
+    // Normal numbers are shifted to fp32's position and subnormal ones counted, so no fp32 is subnormal: a
+    // thread may take these as zero.
+    constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - Bits::bias - Bits::mantissa) << 23);
+    const u32 normal = (magnitude << (23 - Bits::mantissa)) + (static_cast<u32>(127 - Bits::bias) << 23);
+    const bool is_subnormal = magnitude < 1u << Bits::mantissa;
+    const u32 number = is_subnormal ? bits_as<u32>(static_cast<float>(magnitude) * smallest) : normal;
+    return bits_as<float>(number | sign << 24);
   }
 }
 

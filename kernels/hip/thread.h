@@ -33,9 +33,10 @@ REGARD_DEVICE void sync_block() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
-/// Likewise for what they wrote to global memory.
+/// Likewise for what they wrote to global memory, also to other blocks if one of the threads tells them so:
+/// at the scope of the block alone, a wave of CDNA does not wait for its additions to memory.
 REGARD_DEVICE void sync_block_and_global() {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
