@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/interruption.h"
 #include "compile/scratch_folder.h"
 
@@ -49,7 +51,8 @@ std::string RtcProgram::text(int (*size_of)(RtcHandle, std::size_t*), int (*copy
     return "";
   std::string copied(size, '\0');
   if (copy(handle_, copied.data()) != 0) return "";
-  copied.resize(copied.find('\0'));  // its size includes the terminating zero
+  // NVRTC's size includes the terminating zero; hiprtc writes none.
+  copied.resize(std::min(copied.find('\0'), size));
   return copied;
 }
 

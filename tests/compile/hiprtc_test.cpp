@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -59,6 +60,31 @@ TEST(Hiprtc, CodeWithoutACompilersNameHasNoIdentity) {
   EXPECT_EQ(hiprtc_identity(zeros), "");
 }
 
+// As NVRTC writes its log, and as hiprtc does.
+TEST(RtcProgram, ItsLogEndsWithItsZeroOrWithItsSize) {
+  static constexpr char said[] = "1 error";
+  static std::size_t size;
+  RtcLibrary library;
+  library.create = [](RtcHandle* handle, const char*, const char*, int, const char* const*,
+                      const char* const*) {
+    *handle = handle;
+    return 0;
+  };
+  library.destroy = [](RtcHandle*) { return 0; };
+  library.log_size = [](RtcHandle, std::size_t* to) {
+    *to = size;
+    return 0;
+  };
+  library.log = [](RtcHandle, char* to) {
+    std::copy_n(said, size, to);
+    return 0;
+  };
+  const std::atomic<bool> stop{false};
+  const RtcProgram program(library, "", "kernel.hip", stop);
+  for (size = 0; size <= sizeof said; ++size)
+    EXPECT_EQ(program.log(), std::string(said).substr(0, size)) << "size " << size;
+}
+
 class HiprtcOfRocm5 : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,12 +110,22 @@ std::string for_clang_15(std::string source) {
   const std::pair<std::string_view, std::string_view> changes[] = {
       {"__builtin_amdgcn_ballot_w64(x)", "__builtin_amdgcn_uicmp(u32(x), 0u, 33)"},
       {"__builtin_amdgcn_ballot_w32(x)", "__builtin_amdgcn_uicmp(u32(x), 0u, 33)"},
+      {"\", \"local\")", "\")"},
+      {"__builtin_amdgcn_sched_barrier(all_but_reads_of_lds)", ""},
       {"__builtin_amdgcn_exp2f", "__builtin_exp2f"},
       {"__bf16", "short"}};
   for (const auto& [from, to] : changes)
     for (std::size_t at = 0; (at = source.find(from, at)) != std::string::npos; at += to.size())
       source.replace(at, from.size(), to);
   return source;
+}
+
+TEST_F(HiprtcOfRocm5, SaysWhatIsWrongWithASource) {
+  const std::atomic<bool> stop{false};
+  RtcProgram program(library_, "extern \"C\" __attribute__((global)) void k() { missing(); }", "k.hip", stop);
+  static constexpr const char* options[] = {"--offload-arch=gfx90a"};
+  EXPECT_FALSE(program.compile(options));
+  EXPECT_THAT(program.log(), HasSubstr("undeclared identifier 'missing'"));
 }
 
 TEST_F(HiprtcOfRocm5, HasHeadersWhoseNamesKernelsHide) {
