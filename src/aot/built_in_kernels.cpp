@@ -68,7 +68,7 @@ Status compile(const Job& job) {
   if (!result) return tl::unexpected(result.error());
   if (!result->succeeded) {
     return fail(ErrorKind::no_kernel,
-                fmt::format("'{}' ended with {}:\n{}", shell_text(job.command), result->how, result->output));
+                fmt::format("'{}' {}:\n{}", shell_text(job.command), result->ended(), result->output));
   }
   return write_file(job.stamp, job.stamp_text);
 }

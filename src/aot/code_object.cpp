@@ -14,6 +14,8 @@ Status check_machine(std::span<const std::byte> bytes, const Target& target) {
   if (target.kind == TargetKind::hip) {
     const Result<std::string_view> made_for = amd::target_of(bytes);
     if (!made_for) return tl::unexpected(made_for.error());
+    if (value_at<Elf64_Ehdr>(bytes, 0)->e_type == ET_REL)
+      return invalid("it was compiled but not linked; leave out -c");
     return amd::runs_on_chip(*made_for, target.name) ? Status()
                                                      : invalid(fmt::format("its code is for {}", *made_for));
   }

@@ -53,7 +53,7 @@ Result<std::string> run(const std::vector<std::string>& command, const std::stri
   if (!finished) return tl::unexpected(finished.error());
   if (finished->succeeded) return std::move(finished->output);
   const std::string why =
-      fmt::format("'{}' ended with {}:\n{}", shell_text(command), finished->how, finished->output);
+      fmt::format("'{}' {}:\n{}", shell_text(command), finished->ended(), finished->output);
   if (says_scarce(finished->output)) return fail(ErrorKind::no_memory, why);
   return cannot_link(why);
 }

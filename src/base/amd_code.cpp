@@ -39,6 +39,12 @@ bool runs_on_chip(std::string_view target, std::string_view chip) {
   return found != std::end(known) && std::ranges::find(found->chips, chip) != found->chips.end();
 }
 
+std::string_view family_of(std::string_view chip) {
+  for (const TargetOfCode& target : known)
+    if (!chip.empty() && std::ranges::find(target.chips, chip) != target.chips.end()) return target.name;
+  return {};
+}
+
 Result<std::string_view> target_of(std::span<const std::byte> code_object) {
   const auto* const text = reinterpret_cast<const char*>(code_object.data());
   for (const std::string_view magic : {"__CLANG_OFFLOAD_BUNDLE__", "CCOB"})

@@ -90,9 +90,11 @@ Result<AmdCode> amd_code(Bytes bytes) {
   return std::move(found->code);
 }
 
-Result<Resources> amd_resources(Bytes bytes) {
+Result<Resources> amd_resources(Bytes bytes, std::string_view chip) {
   const Result<Described> found = described(bytes);
   if (!found) return tl::unexpected(found.error());
+  const std::string_view made_for = std::string_view(found->code.chip).substr(0, found->code.chip.find(':'));
+  if (made_for != chip) return unknown(fmt::format("is for {}, not for {}", made_for, chip));
   const auto number = [&](const char* name) {
     const auto value = found->kernel.find(name);
     return value != found->kernel.end() && value->is_number_integer() ? value->get<std::int64_t>() : 0;

@@ -84,7 +84,7 @@ Result<CompilerAnswer> identify_compiler(const std::string& path, CompilerMemory
     const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
     if (is_scarce(asked)) return tl::unexpected(asked.error());
     if (!asked) return invalid("cannot be run");
-    if (!asked->succeeded) return invalid("ended with " + asked->how);
+    if (!asked->succeeded) return invalid(asked->ended());
     const std::string identity = compiler_identity(asked->output);
     if (identity.empty()) return invalid("names no compiler version");
     const Result<std::string> chosen = settings_identity(asked->output);

@@ -64,8 +64,9 @@ class HipClang final : public Toolchain {
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);
     if (!made) return tl::unexpected(made.error());
-    const Result<Resources> resources = amd_resources(made->binary);
-    if (!resources) return tl::unexpected(resources.error());
+    const Result<Resources> resources = amd_resources(made->binary, chip_of(request.options));
+    if (!resources)
+      return fail(resources.error().kind, fmt::format("{}: {}", name(), resources.error().message));
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log), .resources = *resources};
   }
 
@@ -81,7 +82,7 @@ Result<std::string> answer_to(const std::string& program, const std::string& que
   const Result<Finished> finished = run_process({program, question}, "/", {.seconds = 20});
   if (!finished) return tl::unexpected(finished.error());
   if (finished->succeeded) return finished->output;
-  return invalid(fmt::format("ended with {} when asked {}", finished->how, question));
+  return invalid(fmt::format("{} when asked {}", finished->ended(), question));
 }
 
 /// What it can do of what kernels need; an error says what is missing.

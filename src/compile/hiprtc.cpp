@@ -44,8 +44,9 @@ class Hiprtc final : public Toolchain {
     Result<RtcCompiled> made = in_rtc_thread(
         [&](const std::atomic<bool>& stop) { return compile_by(make, library_, request, ".hip", {}, stop); });
     if (!made) return tl::unexpected(made.error());
-    const Result<Resources> resources = amd_resources(made->code);
-    if (!resources) return tl::unexpected(resources.error());
+    const Result<Resources> resources = amd_resources(made->code, chip_of(request.options));
+    if (!resources)
+      return fail(resources.error().kind, fmt::format("{}: {}", name(), resources.error().message));
     return Compiled{.binary = std::move(made->code), .log = std::move(made->log), .resources = *resources};
   }
 

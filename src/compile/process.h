@@ -16,6 +16,9 @@ struct Finished {
   bool succeeded = false;
   std::string how;     ///< "exit code 1", "signal 11 (Segmentation fault)", "killed after 300 s"
   std::string output;  ///< both streams, as they came; if too long, the beginning and the end
+
+  /// "ended with exit code 1", "was killed after 300 s".
+  std::string ended() const { return (how.starts_with("killed") ? "was " : "ended with ") + how; }
 };
 
 struct ProcessLimits {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/amd_code.h"
 #include "base/embedded.h"
 #include "base/process_lifetime.h"
 #include "base/text.h"
@@ -307,7 +308,13 @@ Result<const Target*> find_target(std::string_view name) {
     if (target.name == name) return &target;
     names.push_back(target.name);
   }
-  return invalid(fmt::format("unknown target {}{}", in_quotes(name), suggestion(name, names)));
+  // "gfx1101:xnack-", as ROCm writes a chip with settings that targets leave open.
+  const std::string_view chip = name.substr(0, name.find(':'));
+  const std::string_view instead =
+      std::ranges::find(names, chip) != names.end() ? chip : amd::family_of(chip);
+  return invalid(fmt::format("unknown target {}{}", in_quotes(name),
+                             instead.empty() ? suggestion(name, names)
+                                             : fmt::format("; kernels for it are those of '{}'", instead)));
 }
 
 }  // namespace regard

@@ -20,6 +20,7 @@ struct Code {
   unsigned char type = STT_FUNC;
   Elf64_Half section = 1;
   Elf64_Word flags = 0;
+  Elf64_Half kind = ET_DYN;
 };
 
 /// An ELF file with one symbol, "regard_1".
@@ -33,7 +34,7 @@ std::vector<std::byte> file_of(const Code& code) {
   } file;
   std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
   file.header.e_ident[EI_CLASS] = ELFCLASS64;
-  file.header.e_type = ET_DYN;
+  file.header.e_type = code.kind;
   file.header.e_phentsize = sizeof(Elf64_Phdr);
   file.header.e_machine = code.machine;
   file.header.e_flags = code.flags;
@@ -92,6 +93,8 @@ TEST(CodeObject, OfAmdIsForTheChipOrItsFamily) {
             "it is no binary for gfx9-4-generic: its code is for gfx942");
   EXPECT_EQ(refusal_of(of_chip(gfx1100), "gfx942"), "it is no binary for gfx942: its code is for gfx1100");
   EXPECT_THAT(refusal_of(of_chip(unknown), "gfx942"), HasSubstr("for a chip without a target"));
+  EXPECT_EQ(refusal_of(file_of({.machine = EM_AMDGPU, .flags = gfx942, .kind = ET_REL}), "gfx942"),
+            "it is no binary for gfx942: it was compiled but not linked; leave out -c");
   const std::string bundle = "__CLANG_OFFLOAD_BUNDLE__";
   EXPECT_THAT(refusal_of(std::as_bytes(std::span(bundle)), "gfx942"), HasSubstr("--no-gpu-bundle-output"));
 }

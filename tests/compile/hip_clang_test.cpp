@@ -126,6 +126,8 @@ TEST_P(HipClang, CompilesForEachTargetThatItKnows) {
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ(made->log, "");
     EXPECT_TRUE(find_function(made->binary, SHT_DYNSYM, "product"));
+    EXPECT_EQ(amd_resources(made->binary, "gfx803").error().message,
+              fmt::format("the compiler's code object is for {}, not for gfx803", target->name));
     EXPECT_EQ(compiled("product", product, *target).value().binary, made->binary)
         << "another folder, other bytes";
     const Resources& used = *made->resources;
@@ -503,9 +505,9 @@ TEST_F(HipClangPlaces, AHangingCompileIsKilled) {
 }
 
 TEST(AmdResources, OtherBytesAreRefused) {
-  EXPECT_THAT(amd_resources({}).error().message, HasSubstr("has no metadata of AMD's"));
+  EXPECT_THAT(amd_resources({}, "gfx942").error().message, HasSubstr("has no metadata of AMD's"));
   const std::vector<std::byte> zeros(1000);
-  EXPECT_FALSE(amd_resources(zeros));
+  EXPECT_FALSE(amd_resources(zeros, "gfx942"));
   EXPECT_THAT(count_amd_instructions({}, "gfx803").error().message, HasSubstr("'gfx803'"));
 }
 

@@ -306,6 +306,7 @@ TEST_F(HostCompiler, OneThatNeverStopsTalkingIsStoppedInTimeAndFillsNoMemory) {
   const Result<Finished> finished = run_process({fake("talks", "exec yes")}, folder_, {.seconds = 0.3});
   ASSERT_TRUE(finished);
   EXPECT_EQ(finished->how, "killed after 0.3 s");
+  EXPECT_EQ(finished->ended(), "was killed after 0.3 s");
   EXPECT_LT(finished->output.size(), 2 * kept_output_bytes + 100);
 }
 

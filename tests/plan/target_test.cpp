@@ -55,6 +55,16 @@ TEST(Targets, AnUnknownNameNamesTheNearest) {
   EXPECT_THAT(found.error().message, HasSubstr("unknown target 'gfx924'; did you mean 'gfx942'?"));
 }
 
+TEST(Targets, AnUnknownChipOfAmdNamesTheTargetWhoseKernelsItRuns) {
+  for (const auto& [name, target] :
+       {std::pair{"gfx1101", "gfx11-generic"}, std::pair{"gfx1151:xnack-", "gfx11-generic"},
+        std::pair{"gfx940", "gfx9-4-generic"}, std::pair{"gfx942:sramecc+:xnack-", "gfx942"}})
+    EXPECT_EQ(find_target(name).error().message,
+              fmt::format("unknown target '{}'; kernels for it are those of '{}'", name, target));
+  EXPECT_THAT(find_target("gfx1030:xnack-").error().message, HasSubstr("; one of: "));
+  EXPECT_THAT(find_target(":").error().message, HasSubstr("; one of: "));
+}
+
 constexpr std::string_view good = R"(doc = "d"
 kind = "cpu"
 preference = 1
