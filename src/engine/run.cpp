@@ -84,7 +84,9 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
                     workspace == nullptr ? 0 : workspace_bytes, needed));
   }
   if (reinterpret_cast<std::uintptr_t>(workspace) % 64 != 0) {
-    return invalid("the workspace is not aligned to 64 bytes; allocate it with aligned_alloc(64, ...)");
+    return invalid(fmt::format(
+        "the workspace is not aligned to 64 bytes; {}",
+        on_cpu ? "allocate it with aligned_alloc(64, ...)" : "pass memory as the GPU's allocator gives it"));
   }
   if (Status status = check_workspace(prepared.specs(), given, workspace, needed); !status) return status;
 

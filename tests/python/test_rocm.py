@@ -147,6 +147,12 @@ nvidias = Rocm(on_device(q.host, b"cuda"), 2)
 with pytest.raises(regard.InvalidError, match="k"):
     regard.attention(q, nvidias, v, **out)
 regard.attention(q, k, v, **out, target="gfx9-4-generic")  # its family's code
+
+plan = regard.plan("fwd fp32 h=2 sq=5 sk=5 d=64 splits=2", target="hip")
+room = Rocm(on_device(numpy.zeros(plan.workspace_bytes // 4 + 16, "float32")))
+room.kept.byte_offset = 4
+with pytest.raises(regard.InvalidError, match="not aligned to 64 bytes; pass memory as the GPU's allocator gives it"):
+    plan.run(q=q, k=k, v=v, o=out["out"], workspace=room)
 """,
         EMULATOR,
         REGARD_HIPRTC=str(EMULATOR),
