@@ -16,9 +16,9 @@ PORTABLE, WAVE, MATRIX = "kernels/portable/forward.cu", "kernels/hip/wave.h", "k
 def prebuilt(regard, tmp_path):
     """Compiles the kernel of a problem with changes to the sources: the exit code, and what is said of it."""
 
-    def run(*changes, target="gfx942", clang=CLANGS[0], options="--strict --json"):
+    def run(*changes, target="gfx942", clang=CLANGS[0], options="--strict --json", d=64):
         record = tmp_path / "record.txt"
-        record.write_text(f"{target} | fwd bf16 b=8 h=16 s=4096 d=64\n")
+        record.write_text(f"{target} | fwd bf16 b=8 h=16 s=4096 d={d}\n")
         places = {"REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": spoilt(tmp_path, *changes)}
         done = regard(f"prebuild --target={target} --record", record, options, **places, REGARD_HIP_CLANG=clang)
         return done.code, json.loads(done.out)[0] if done.out.startswith("[") else done.out + done.err
@@ -45,19 +45,19 @@ def test_forward_on_cdna_has_two_waves_of_a_simd_and_no_moves_of_accumulators(pr
 
 
 def test_a_kernel_that_spills_with_two_waves_gets_all_registers(prebuilt):
-    """Each lane keeps 300 numbers while it loads more of them."""
+    """Each lane keeps 300 numbers while it loads more of them. A block has 4 waves, so one wave of a SIMD is enough."""
     change = in_kernel(
         "float all[300]; auto* at = regard::global(static_cast<volatile float*>(arguments.o.data)) + regard::thread();"
         '_Pragma("unroll") for (int i = 0; i < 300; ++i) all[i] = at[256 * i];'
         '_Pragma("unroll") for (int i = 0; i < 300; ++i) at[256 * i] = all[299 - i];'
     )
-    code, row = prebuilt(change)
+    code, row = prebuilt(change, d=256)
     assert code == 0 and 300 < row["resources"]["registers"] <= 512 and row["resources"]["waves"] == 1, row
 
 
 def in_kernel(statement):
     """A change that adds a statement to the kernel, at its start."""
-    name = "REGARD_DYNAMIC_MEMORY(dynamic, regard::portable::ForwardLayout::line);"
+    name = "REGARD_DYNAMIC_MEMORY(dynamic, regard::tile_alignment);"
     return PORTABLE, name, f"{name}\n  {statement}\n"
 
 
