@@ -308,7 +308,7 @@ TEST(CApi, AMissingTensorIsNamed) {
 }
 
 TEST(CApi, AProblemThatNoKernelOfAGpuTakesIsRefusedAndExplained) {
-  const Problem problem("fwd fp32 b=2 h=16 s=1024 d=512 mask=causal");
+  const Problem problem("fwd bf16 b=2 h=16 s=1024 d=576 dv=512 mask=causal");
   for (const char* target : {"gfx90a", "gfx942"}) {
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = target;
@@ -319,7 +319,7 @@ TEST(CApi, AProblemThatNoKernelOfAGpuTakesIsRefusedAndExplained) {
     ASSERT_EQ(regard_explain(problem.handle, &options, "json", &text), REGARD_OK) << message();
     const nlohmann::json explained = nlohmann::json::parse(text);
     EXPECT_FALSE(explained["verdicts"].empty());
-    EXPECT_THAT(explained["refusal"].get<std::string>(), HasSubstr("head dims 512/512 are above"));
+    EXPECT_THAT(explained["refusal"].get<std::string>(), HasSubstr("head dims 576/512 are above"));
     regard_string_free(text);
   }
 }

@@ -282,7 +282,7 @@ TEST(Selection, ARequestWithoutEffectIsAnErrorWithItsLine) {
   const Case cases[] = {
       {"[[variants]]\ndtype = \"fp16\"\nd = 64\n[[variants]]\nd = 64\n",
        "te.toml:6: none of the targets can do this: no plan for 'fwd bf16", "\"sm_75\""},
-      {"[[variants]]\ndtype = \"fp32\"\nd = 512\n",
+      {"[[variants]]\nd = 576\ndv = 512\n",
        "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
       {"[[variants]]\nd = 64\npaged = 16\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},

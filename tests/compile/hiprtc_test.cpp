@@ -101,7 +101,7 @@ class HiprtcOfRocm5 : public testing::Test {
 TEST_F(HiprtcOfRocm5, IsRefused) {
   const RtcLocation location{"REGARD_HIPRTC", library_.path};
   EXPECT_THAT(find_hiprtc({&location, 1}).error().message,
-              AllOf(StartsWith("hiprtc in '/"), HasSubstr("/libamdhip64.so.5' is of clang 1"),
+              AllOf(StartsWith("hiprtc in '/"), HasSubstr("/libamdhip64.so.5' uses clang 1"),
                     HasSubstr(", which is too old; install ROCm 6.4 or later, or set REGARD_HIPRTC")));
 }
 

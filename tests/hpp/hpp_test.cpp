@@ -49,7 +49,7 @@ TEST(Hpp, ErrorsCarryTheStatusAndTheSentence) {
   expect_error(REGARD_INVALID, "hq=3", [] { regard::Problem("fwd bf16 hq=3 hk=2 s=64 d=64"); });
   expect_error(REGARD_INVALID, "softcap", [] { regard::Problem::from_json("{\"sofcap\": 3}"); });
   expect_error(REGARD_INVALID, "cpu-avx2", [&] { regard::Plan(problem, {.target = "cpu-avx3"}); });
-  const regard::Problem wide("fwd fp32 h=1 s=8 d=512");
+  const regard::Problem wide("fwd bf16 h=1 s=8 d=576 dv=512");
   expect_error(REGARD_REFUSED, "gfx942", [&] { regard::Plan(wide, {.target = "gfx942"}); });
   expect_error(REGARD_INVALID, "threads=-1", [&] { regard::Plan(problem, {.threads = -1}); });
   expect_error(REGARD_INVALID, "'q' is missing", [&] { regard::attention(problem, regard::Arguments()); });
