@@ -8,7 +8,7 @@ namespace regard {
 
 /// The most vectors of a tile that a thread keeps in registers while they are on their way. Larger tiles are
 /// waited for at once, and so is every tile where operands take twice the registers.
-constexpr i32 most_vectors_on_their_way = edge == 32 ? 16 : target::wmma_twice ? 0 : 8;
+constexpr i32 most_vectors_on_their_way = edge == 32 ? 16 : target::wmma_twice ? 0 : 4;
 
 /// Loads a vector of 16 bytes: only the first `bytes` are read, the rest become zero. The address is aligned
 /// to 16 bytes; with `whole_vectors`, `bytes` is 0 or 16.
