@@ -1,5 +1,6 @@
 """The path of a call to AMD GPUs: hiprtc, driver and chips are those that tests/emulator/hip emulates on the host."""
 
+import os
 import shutil
 
 import pytest
@@ -83,6 +84,7 @@ def compiler(regard, **settings):
     return done.out if done.code else ""
 
 
+@pytest.mark.skipif("REGARD_BIN" in os.environ, reason="the libraries of ROCm 5 have faults that sanitizers find")
 def test_hiprtc_is_the_last_choice(regard, tmp_path):
     tools, cache = tmp_path / "tools", {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
     tools.mkdir()
