@@ -312,9 +312,9 @@ Result<const Target*> find_target(std::string_view name) {
   const std::string_view chip = name.substr(0, name.find(':'));
   const std::string_view instead =
       std::ranges::find(names, chip) != names.end() ? chip : amd::family_of(chip);
-  return invalid(fmt::format("unknown target {}{}", in_quotes(name),
-                             instead.empty() ? suggestion(name, names)
-                                             : fmt::format("; kernels for it are those of '{}'", instead)));
+  const std::string others =
+      instead.empty() ? suggestion(name, names) : fmt::format("; kernels for it are those of '{}'", instead);
+  return invalid(fmt::format("unknown target {}{}", in_quotes(name), others));
 }
 
 }  // namespace regard
