@@ -39,7 +39,7 @@ bool runs_on_chip(std::string_view target, std::string_view chip) {
   return found != std::end(known) && std::ranges::find(found->chips, chip) != found->chips.end();
 }
 
-std::string_view family_of(std::string_view chip) {
+std::string_view generic_target_of(std::string_view chip) {
   for (const TargetOfCode& target : known)
     if (!chip.empty() && std::ranges::find(target.chips, chip) != target.chips.end()) return target.name;
   return {};

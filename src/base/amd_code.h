@@ -13,7 +13,7 @@ namespace regard::amd {
 bool runs_on_chip(std::string_view target, std::string_view chip);
 
 /// The generic target whose code runs on a chip, which may have no target of its own; empty if there is none.
-std::string_view family_of(std::string_view chip);
+std::string_view generic_target_of(std::string_view chip);
 
 /// The target that a code object was compiled for. The error says what is wrong with the bytes: "it is
 /// truncated".

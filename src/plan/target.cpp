@@ -311,7 +311,7 @@ Result<const Target*> find_target(std::string_view name) {
   // "gfx1101:xnack-", as ROCm writes a chip with settings that targets leave open.
   const std::string_view chip = name.substr(0, name.find(':'));
   const std::string_view instead =
-      std::ranges::find(names, chip) != names.end() ? chip : amd::family_of(chip);
+      std::ranges::find(names, chip) != names.end() ? chip : amd::generic_target_of(chip);
   const std::string others =
       instead.empty() ? suggestion(name, names) : fmt::format("; kernels for it are those of '{}'", instead);
   return invalid(fmt::format("unknown target {}{}", in_quotes(name), others));
