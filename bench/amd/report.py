@@ -40,7 +40,7 @@ CHIP_OF_FAMILY = {
 }
 
 SIMDS = 4  # of a unit: a compute unit of CDNA, a work group processor of RDNA
-MULTIPLY_ADDS = 32  # of fp32, that `gflops` of a target counts for a SIMD and clock
+MULTIPLY_ADDS = 32  # fp32 multiply-adds of a SIMD in a clock, from which the `gflops` of a target follow
 # Bytes that LDS gives to a SIMD's share of a unit in a clock, when all of them read: a compute unit has 32 banks of 4
 # bytes, on CDNA4 64 for reads; a work group processor has those of two compute units.
 LDS_BYTES = {"gfx9": 32, "gfx950": 64, "rdna": 64}

@@ -131,9 +131,9 @@ REGARD_DEVICE void load_tile(u32 to, RowSource source, const TileBounds& bounds)
     }
     return;
   }
-  constexpr i32 across = smaller(power_of_two_in(vectors), wave), rows_together = threads / across;
-  static_assert(power_of_two_in(rows_together) == rows_together,
-                "a thread's rows share no bits of their numbers");
+  // Not each_vector: with a function as its argument, NVIDIA's compilers need more registers for this loop.
+  using Dealt = DealtVectors<rows, columns>;
+  constexpr i32 across = Dealt::across, rows_together = Dealt::rows_together;
   const i32 row = number / across, column = number % across * per_vector;
   const bool all_columns = columns_left >= columns;
   const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);

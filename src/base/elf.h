@@ -23,7 +23,7 @@ std::optional<T> value_at(std::span<const std::byte> bytes, std::uint64_t offset
 }
 
 /// Why a driver must not get these bytes as code for a GPU of this machine number (EM_CUDA, EM_AMDGPU); null
-/// if nothing is wrong. Drivers are not told how many bytes there are, and read as many as the headers say.
+/// if nothing is wrong. Drivers get no size, and read as many bytes as the headers say.
 const char* code_object_defect(std::span<const std::byte> bytes, Elf64_Half machine);
 
 /// All that are in the file, in its order.

@@ -99,7 +99,7 @@ TEST(CodeObject, OfAmdIsForTheChipOrItsFamily) {
   EXPECT_THAT(refusal_of(std::as_bytes(std::span(bundle)), "gfx942"), HasSubstr("--no-gpu-bundle-output"));
 }
 
-// Drivers are not told where a code object ends.
+// Drivers get no size of a code object, and would read past the end of one that is cut.
 TEST(CodeObject, ThatIsCutAnywhereIsRefused) {
   for (const auto& [code, target] :
        {std::pair{Code{}, "sm_90a"}, std::pair{Code{.machine = EM_AMDGPU, .flags = 0x54c}, "gfx942"}}) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <sstream>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "emulated_hip/kernel.h"

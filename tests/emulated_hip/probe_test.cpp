@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::string told(const Result<std::string>& difference) {
+std::string message_of(const Result<std::string>& difference) {
   return difference ? *difference : difference.error().message;
 }
 
@@ -41,20 +41,21 @@ TEST_P(AmdProbe, FindsTheInstructionsAsTheTablesSayAndNotAsOthers) {
   for (const Matrix& matrix : emulator::hip::matrices) {
     if (!probe::has(chip, matrix)) continue;
     ++found;
-    EXPECT_EQ(told(probe->difference(matrix)), "") << matrix.name;
+    EXPECT_EQ(message_of(probe->difference(matrix)), "") << matrix.name;
     Matrix other = matrix;
     std::swap(other.layout.row_of[1][0], other.layout.row_of[1][2]);
-    EXPECT_THAT(told(probe->difference(other)), HasSubstr("by the table it is that of row")) << matrix.name;
+    EXPECT_THAT(message_of(probe->difference(other)), HasSubstr("by the table it is that of row"))
+        << matrix.name;
     other = matrix;
     other.layout.depth_of[0][0] = static_cast<std::uint8_t>(other.layout.depth - 1);
-    EXPECT_THAT(told(probe->difference(other)), Not(IsEmpty())) << matrix.name;
+    EXPECT_THAT(message_of(probe->difference(other)), Not(IsEmpty())) << matrix.name;
   }
   EXPECT_GE(found, 2);
   if (!probe::has_transposed_read(chip)) return;
-  EXPECT_EQ(told(probe->difference(emulator::hip::transposed_read)), "");
+  EXPECT_EQ(message_of(probe->difference(emulator::hip::transposed_read)), "");
   emulator::hip::TransposedTable other = emulator::hip::transposed_read;
   std::swap(other.lane_of[3][0], other.lane_of[3][1]);
-  EXPECT_THAT(told(probe->difference(other)), HasSubstr("lane 3 has "));
+  EXPECT_THAT(message_of(probe->difference(other)), HasSubstr("lane 3 has "));
 }
 
 TEST_P(AmdProbe, IsCompiledByTheToolchain) {

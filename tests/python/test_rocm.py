@@ -166,7 +166,7 @@ def test_pytorch_for_rocm_on_its_gpu():
     pytest.importorskip("torch")
     run(
         """
-from rocm_torch import host, random  # first of all, as it is no such PyTorch
+from rocm_torch import host, random  # before regard, which then finds a PyTorch for ROCm
 import torch
 import regard.flash_attn, regard.torch
 
