@@ -20,8 +20,36 @@ struct Rows {
   i64 batch, head, row;
 };
 
+/// Where the rows of K and V lie in a KV cache. Null pointers: absent.
+struct KvCache {
+  const i32* page_table;         // the page of each block of rows, sequence by sequence; or a list of pages
+  i64 page_table_batch;          // elements of the table from one sequence to the next
+  const i32* page_offsets;       // [b+1]: where a sequence's pages begin in the list; null: a table
+  const i32* last_page_lengths;  // [b], with a list
+  const i32* index;              // [b]: the sequence of the dense cache
+  const i32* left_padding;       // [b]: rows before the first key
+  i64 page;                      // rows of a page; 0: a dense cache
+  i64 k_chunk, v_chunk;          // vectorized pages: elements from one group of 16 bytes to the next
+  i32 present;                   // 0: K and V are no cache
+};
+
+/// New tokens, which are written into K and V.
+struct NewTokens {
+  Rows k, v;
+  const i32* offsets;    // [b+1], packed; null: [b, most]
+  const void* slots;     // the row of the cache of each token, i32 or i64; null: after the sequence's keys
+  i32 wide_slots;        // 1: i64
+  const i32* positions;  // for rope; null: those after the sequence's keys
+  i64 positions_batch, positions_row;  // the latter is 0 where tokens follow each other
+  Rows cos, sin;                       // rows are positions; in `rope_type`
+  i64 rope_rows;
+  i64 most;   // tokens per sequence; 0: none
+  i64 total;  // packed tokens; 0: dense
+  i32 rotary;
+};
+
 struct Arguments {
-  Rows q, k, v, o;  // in the problem's dtype; o in `out`
+  Rows q, k, v, o;  // in the problem's dtype; k and v in `kv`, o in `out`
   Rows grad_o, grad_q, grad_k, grad_v;
   Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
@@ -35,16 +63,15 @@ struct Arguments {
   const i32* offsets_k;
   const i32* lengths_q;  // [b] logical lengths; null: physical ones
   const i32* lengths_k;
-  const i32* ranges;       // [1|b, sq, 2] or [tq, 2]; null: absent
-  i64 ranges_batch;        // elements per batch; 0 when broadcast. varlen: rows count over tokens
-  const float* descale_q;  // null: 1. index batch * descale_batch + kv_head * descale_head
-  const float* descale_k;
-  const float* descale_v;
-  i64 descale_batch, descale_head;
+  const i32* ranges;  // [1|b, sq, 2] or [tq, 2]; null: absent
+  i64 ranges_batch;   // elements per batch; 0 when broadcast. varlen: rows count over tokens
+  Rows descale_q, descale_k, descale_v;  // fp32 factors without columns; null: 1
+  KvCache cache;
+  NewTokens added;
 
   i64 b, hq, hk, sq, sk;  // sq, sk: longest, with varlen
   i32 d, dv;
-  i32 dtype, out,
+  i32 dtype, kv, out,
       bias_dtype;  // enum DType of src/problem/problem.h (fp32 0, bf16 1, fp16 2, 8-bit types from 3 on)
   i32 positional;  // 1: a mask by position; else window_left and window_right are -1
   i32 top_left;    // 1: the diagonal starts at (0,0), else it ends at (sq,sk)

@@ -29,6 +29,32 @@ REGARD_INLINE BasicSequence<Integer> whole_sequence(const Arguments& a, i64 batc
   return {static_cast<Integer>(batch), 0, 0, static_cast<Integer>(a.sq), static_cast<Integer>(a.sk)};
 }
 
+/// The number of a sequence's new tokens.
+template <class Integer>
+REGARD_INLINE Integer new_tokens_of(const NewTokens& added, i64 batch) {
+  return static_cast<Integer>(added.offsets ? added.offsets[batch + 1] - added.offsets[batch] : added.most);
+}
+
+/// The keys of a cache's sequence, with its new tokens and without its left padding. A length beyond the
+/// bound sk would lead past the page table.
+template <class Integer>
+REGARD_INLINE void find_cached_keys(const Arguments& a, BasicSequence<Integer>& sequence) {
+  const KvCache& cache = a.cache;
+  const i64 batch = sequence.batch;
+  Integer end = static_cast<Integer>(a.sk);
+  if (cache.page_offsets) {
+    const i32 pages = cache.page_offsets[batch + 1] - cache.page_offsets[batch];
+    const Integer full = static_cast<Integer>(cache.page) * (pages - 1);
+    end = pages > 0 ? smaller<Integer>(full + cache.last_page_lengths[batch], end) : 0;
+  } else if (a.lengths_k) {
+    const Integer before = a.lengths_k[batch];
+    end = before < 0 ? 0 : smaller<Integer>(before + new_tokens_of<Integer>(a.added, batch), end);
+  }
+  sequence.first_k =
+      cache.left_padding ? smaller<Integer>(larger<Integer>(cache.left_padding[batch], 0), end) : 0;
+  sequence.sk = end - sequence.first_k;
+}
+
 template <class Integer = i64>
 REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) {
   BasicSequence<Integer> sequence = whole_sequence<Integer>(a, batch);
@@ -41,13 +67,43 @@ REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) 
     sequence.sk = a.offsets_k[batch + 1] - a.offsets_k[batch];
   }
   sequence.sq = logical_length<Integer>(a.lengths_q, batch, sequence.sq);
-  sequence.sk = logical_length<Integer>(a.lengths_k, batch, sequence.sk);
+  if (a.cache.present)
+    find_cached_keys<Integer>(a, sequence);
+  else
+    sequence.sk = logical_length<Integer>(a.lengths_k, batch, sequence.sk);
   return sequence;
 }
 
 /// The number of a row's first element. Varlen tensors have a batch stride of 0.
 REGARD_INLINE i64 element_of(const Rows& rows, i64 batch, i64 head, i64 row) {
   return batch * rows.batch + head * rows.head + row * rows.row;
+}
+
+/// Rows of K and V that lie together in memory: in one page, or to the end of a sequence.
+struct KeyRun {
+  i64 batch;  // the first index of K and V: a page, or a sequence
+  i64 row;    // the first row in it
+  i64 count;  // rows from there on, at most to the end of the page
+};
+
+/// The run that begins with the row `row` of a sequence, which counts from `first_k` on. Reads one entry of
+/// the page table.
+template <class Integer>
+REGARD_INLINE KeyRun key_run(const Arguments& a, const BasicSequence<Integer>& sequence, i64 row) {
+  const KvCache& cache = a.cache;
+  const i64 batch = sequence.batch, left = sequence.sk - row, stored = sequence.first_k + row;
+  if (cache.page == 0) return {cache.index ? cache.index[batch] : batch, stored, left};
+  const i64 block = stored / cache.page, in_page = stored - block * cache.page;
+  const i32* pages = cache.page_table + (cache.page_offsets ? static_cast<i64>(cache.page_offsets[batch])
+                                                            : batch * cache.page_table_batch);
+  return {pages[block], in_page, smaller<i64>(cache.page - in_page, left)};
+}
+
+/// The factor of one row of one K/V head, or of a head. Null: 1.
+REGARD_INLINE float factor_of(const Rows& factors, i64 batch, i64 kv_head, i64 row = 0) {
+  if (factors.data == nullptr) return 1.0f;
+  return static_cast<const float*>(
+      factors.data)[batch * factors.batch + kv_head * factors.head + row * factors.row];
 }
 
 /// The address of one row.

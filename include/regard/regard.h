@@ -66,13 +66,15 @@ typedef enum regard_dtype REGARD_IS_INT {
   REGARD_FP16 = 2,
   REGARD_FP8 = 3, /* e4m3, as OCP defines it */
   REGARD_FP8_E5M2 = 4,
+  REGARD_INT8 = 5, /* of a KV cache, with descale factors */
   /* e4m3 of AMD's CDNA3: no infinity, no -0, and the same bits mean half of OCP's number */
-  REGARD_FP8_FNUZ = 5,
-  REGARD_FP8_E5M2_FNUZ = 6, /* e5m2, likewise */
+  REGARD_FP8_FNUZ = 6,
+  REGARD_FP8_E5M2_FNUZ = 7, /* e5m2, likewise */
   REGARD_INT32 = 16,
   REGARD_UINT32 = 17,
   REGARD_UINT8 = 18,
-  REGARD_UINT64 = 19
+  REGARD_UINT64 = 19,
+  REGARD_INT64 = 20
 } regard_dtype;
 
 /* A strided view of memory. The last dimension must be contiguous. data == NULL: absent, which is allowed for
@@ -89,10 +91,10 @@ typedef struct regard_tensor {
  * indexed [b, sq, hq, d] whether stored as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
 typedef enum regard_role REGARD_IS_INT {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
-  REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]  */
-  REGARD_V,            /* [b,sk,hk,dv] | [tk,hk,dv] | pages [pages,paged,hk,dv] */
-  REGARD_O,            /* [b,sq,hq,dv] | [tq,hq,dv]; forward writes it, backward reads it */
-  REGARD_LSE,          /* fp32 [b,hq,sq] | [hq,tq]; natural log; forward writes it, backward reads it */
+  REGARD_K,            /* [b|cache,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]; in the type `kv` */
+  REGARD_V,            /* [b|cache,sk,hk,dv] | [tk,hk,dv] | pages [pages,paged,hk,dv]; likewise */
+  REGARD_O,            /* [b,sq,hq,dv] | [tq,hq,dv]; forward and merge write it, backward reads it */
+  REGARD_LSE,          /* fp32 [b,hq,sq] | [hq,tq]; natural log; likewise */
   REGARD_GRAD_O,       /* like O */
   REGARD_GRAD_Q,       /* like Q */
   REGARD_GRAD_K,       /* like K: summed over the query heads of the group */
@@ -105,26 +107,31 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_OFFSETS_Q,    /* int32 [b+1], cumulative physical offsets, first 0 (varlen) */
   REGARD_OFFSETS_K,    /* int32 [b+1] */
   REGARD_LENGTHS_Q,    /* int32 [b], optional logical lengths (`lengths`) */
-  REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: the cache's lengths before them */
+  REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: the cache's lengths before them. In a cache, a negative
+                        * length means no keys, and that no new tokens are written */
   REGARD_RANGES,       /* int32 [1|b, sq, 2] | [tq, 2]: query row sees keys [lo, hi) */
   REGARD_BITS,         /* uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
-  REGARD_DESCALE_Q,    /* fp32 [1] or [b,hk] */
-  REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
-  REGARD_DESCALE_V,    /* fp32 [1] or [b,hk] */
+  REGARD_DESCALE_Q,    /* fp32 [1] or [1|b,hk]; any strides */
+  REGARD_DESCALE_K,    /* fp32 [1], [1|b,hk], [pages,hk], or K's shape without d; any strides */
+  REGARD_DESCALE_V,    /* like DESCALE_K */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
-  /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. No kernel
-   * of this version takes these roles: a plan for a problem that uses one is refused, a call that passes one
-   * for another problem fails with REGARD_INVALID, and the message says so. regard_check refuses them too. */
-  REGARD_K_NEW,             /* [b,snew,hk,d]: keys to be written into K */
-  REGARD_V_NEW,             /* [b,snew,hk,dv] */
-  REGARD_ROPE_COS,          /* [sk, rotary/2], dtype of Q: row = position in the cache */
-  REGARD_ROPE_SIN,          /* like ROPE_COS */
-  REGARD_CACHE_INDEX,       /* int32 [b]: which of the `cache` sequences of K and V sequence i is */
-  REGARD_PAGE_TABLE,        /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
-  REGARD_PAGE_OFFSETS,      /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
-  REGARD_PAGE_LIST,         /* int32 [at most b*ceil(sk/paged)]: pages, one sequence after another */
+  /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. */
+  REGARD_K_NEW,        /* [b,snew,hk,d] | [tnew,hk,d]: keys to be written into K, in Q's type */
+  REGARD_V_NEW,        /* [b,snew,hk,dv] | [tnew,hk,dv] */
+  REGARD_ROPE_COS,     /* [rope_rows, rotary/2], in the type `rope_type`: row = position */
+  REGARD_ROPE_SIN,     /* like ROPE_COS */
+  REGARD_CACHE_INDEX,  /* int32 [b]: which of the `cache` sequences of K and V sequence i is; absent: i */
+  REGARD_PAGE_TABLE,   /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
+  REGARD_PAGE_OFFSETS, /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
+  REGARD_PAGE_LIST,    /* int32 [at most b*ceil(sk/paged)]: pages, one sequence after another */
   REGARD_LAST_PAGE_LENGTHS, /* int32 [b]: tokens in the last page of each sequence, 1 to paged */
+  REGARD_OFFSETS_NEW,       /* int32 [b+1], cumulative offsets of packed new tokens, first 0 */
+  REGARD_SLOTS,        /* int32 or int64 [tnew]: page * paged + row, or sequence * sk + row; negative: none */
+  REGARD_POSITIONS,    /* int32 [b], or of each new token: [b,snew] | [tnew] */
+  REGARD_LEFT_PADDING, /* int32 [b]: K and V of a sequence begin at this row; its length counts it */
+  REGARD_PARTIAL_O,    /* [parts, tokens, hq, dv]; tokens: b*sq or tq; merge reads it */
+  REGARD_PARTIAL_LSE,  /* fp32 [parts, hq, tokens]; any strides */
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;

@@ -55,6 +55,9 @@ inline void load_row(float* to, const u8* from, i32 dtype, i64 n) {
       return load_row_of<DType::fp8_fnuz>(to, from, n);
     case DType::fp8_e5m2_fnuz:
       return load_row_of<DType::fp8_e5m2_fnuz>(to, from, n);
+    case DType::int8:
+      for (i64 i = 0; i < n; ++i) to[i] = static_cast<signed char>(from[i]);
+      return;
   }
 }
 
@@ -88,6 +91,8 @@ inline void store_row(u8* to, const float* from, float factor, i32 dtype, i64 n)
       return store_eight_bits<DType::fp8_fnuz>(to, from, factor, n);
     case DType::fp8_e5m2_fnuz:
       return store_eight_bits<DType::fp8_e5m2_fnuz>(to, from, factor, n);
+    case DType::int8:  // no output has this type
+      return;
   }
 }
 

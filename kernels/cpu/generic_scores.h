@@ -59,9 +59,7 @@ struct QueryRows {
   /// Rows of the matrix products, padded.
   i64 computed() const { return round_up(count, 4); }
 
-  float descale(const float* factors) const {
-    return factors ? factors[batch() * a.descale_batch + kv_head * a.descale_head] : 1.0f;
-  }
+  float descale(const Rows& factors) const { return factor_of(factors, batch(), kv_head); }
   float score_scale() const { return a.scale * descale(a.descale_q) * descale(a.descale_k); }
 
   TileSource q() const { return {a.q, a.dtype, batch(), head, sequence.first_q + first, count, a.d}; }

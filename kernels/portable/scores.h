@@ -15,10 +15,9 @@ constexpr bool has_bias = alibi || elementwise_bias;
 /// Whether more than a factor and a mask comes between Q K^T and the softmax.
 constexpr bool changes_scores = config::softcap || has_bias;
 
-REGARD_DEVICE float descale(const Head& head, const float* factors) {
+REGARD_DEVICE float descale(const Head& head, const Rows& factors) {
   if constexpr (bytes_of<config::dtype> > 1) return 1.0f;
-  const Arguments& a = head.arguments;
-  return factors ? factors[head.batch * a.descale_batch + head.kv_head * a.descale_head] : 1.0f;
+  return factor_of(factors, head.batch, head.kv_head);
 }
 
 /// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score

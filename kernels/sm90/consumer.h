@@ -188,10 +188,8 @@ class ForwardConsumer {
   }
 
   /// A factor of Q, K or V.
-  REGARD_DEVICE float descale(const float* factors, const Turn& given) const {
-    if (factors == nullptr) return 1;
-    return factors[given.work.sequence.batch * static_cast<i32>(a_.descale_batch) +
-                   given.kv_head * static_cast<i32>(a_.descale_head)];
+  REGARD_DEVICE float descale(const Rows& factors, const Turn& given) const {
+    return factor_of(factors, given.work.sequence.batch, given.kv_head);
   }
 
   REGARD_DEVICE void hide(ForwardScores& s, i32 tile, const Sm90ForwardWork& work) const {

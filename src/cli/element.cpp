@@ -130,6 +130,8 @@ std::optional<bool> convert_integers_to(Element to, std::span<const std::byte> f
       return convert_integers<std::int64_t, From>(from, bytes);
     case Element::i32:
       return convert_integers<std::int32_t, From>(from, bytes);
+    case Element::i8:
+      return convert_integers<std::int8_t, From>(from, bytes);
     case Element::u64:
       return convert_integers<std::uint64_t, From>(from, bytes);
     case Element::u32:
@@ -151,6 +153,8 @@ std::optional<bool> convert_integers_from(Element from, Element to, std::span<co
       return convert_integers_to<std::int64_t>(to, from_bytes, to_bytes);
     case Element::i32:
       return convert_integers_to<std::int32_t>(to, from_bytes, to_bytes);
+    case Element::i8:
+      return convert_integers_to<std::int8_t>(to, from_bytes, to_bytes);
     case Element::u64:
       return convert_integers_to<std::uint64_t>(to, from_bytes, to_bytes);
     case Element::u32:
@@ -198,6 +202,10 @@ Element element_of(regard_dtype dtype) {
       return Element::u8;
     case REGARD_UINT64:
       return Element::u64;
+    case REGARD_INT8:
+      return Element::i8;
+    case REGARD_INT64:
+      return Element::i64;
   }
   return Element::raw8;
 }

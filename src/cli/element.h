@@ -26,6 +26,7 @@ namespace regard::cli {
   X(f8_e5m2fnuz, 1, "", "F8_E5M2FNUZ", "float8_e5m2fnuz") \
   X(i64, 8, "<i8", "I64", "int64")                        \
   X(i32, 4, "<i4", "I32", "int32")                        \
+  X(i8, 1, "|i1", "I8", "int8")                           \
   X(u64, 8, "<u8", "U64", "uint64")                       \
   X(u32, 4, "<u4", "U32", "uint32")                       \
   X(u16, 2, "<u2", "U16", "uint16")                       \

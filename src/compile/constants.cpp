@@ -16,6 +16,8 @@ constexpr std::string_view enumerations =
     "enum class Mask {" REGARD_MASK(REGARD_ENUMERATOR) " };\n"
     "enum class Bias {" REGARD_BIAS(REGARD_ENUMERATOR) " };\n"
     "enum class Descale {" REGARD_DESCALE(REGARD_ENUMERATOR) " };\n"
+    "enum class SlotType {" REGARD_SLOTS(REGARD_ENUMERATOR) " };\n"
+    "enum class Positions {" REGARD_POSITIONS(REGARD_ENUMERATOR) " };\n"
     "enum class PageTable {" REGARD_PAGE_TABLE(REGARD_ENUMERATOR) " };\n"
     "enum class KvLayout {" REGARD_KV_LAYOUT(REGARD_ENUMERATOR) " };\n"
     "enum class Rope {" REGARD_ROPE(REGARD_ENUMERATOR) " };\n";
@@ -40,6 +42,8 @@ REGARD_VALUE(DType, REGARD_DTYPE)
 REGARD_VALUE(Mask, REGARD_MASK)
 REGARD_VALUE(Bias, REGARD_BIAS)
 REGARD_VALUE(Descale, REGARD_DESCALE)
+REGARD_VALUE(SlotType, REGARD_SLOTS)
+REGARD_VALUE(Positions, REGARD_POSITIONS)
 REGARD_VALUE(PageTable, REGARD_PAGE_TABLE)
 REGARD_VALUE(KvLayout, REGARD_KV_LAYOUT)
 REGARD_VALUE(Rope, REGARD_ROPE)

@@ -64,6 +64,7 @@ void bind_sizes(const Problem& p, Arguments& a) {
   a.d = static_cast<i32>(p.d);
   a.dv = static_cast<i32>(p.dv);
   a.dtype = static_cast<i32>(p.dtype);
+  a.kv = static_cast<i32>(p.kv);
   a.out = static_cast<i32>(p.out);
   a.bias_dtype = static_cast<i32>(p.bias_type);
 }
@@ -75,6 +76,70 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.window_left = causal ? -1 : p.window_left;
   a.window_right = causal ? 0 : p.window_right;
   a.sink_tokens = p.sink_tokens;
+}
+
+/// [1], [1|b, hk], [pages, hk], or rows without columns: [b, s, h] or, packed, [t, h].
+Rows factor_rows(const Tensor& tensor) {
+  if (!present(tensor) || tensor.rank == 1) return {tensor.data, 0, 0, 0};
+  if (tensor.rank == 2) return {tensor.data, stride_or_zero(tensor, 0), tensor.strides[1], 0};
+  return {tensor.data, tensor.strides[0], tensor.strides[2], tensor.strides[1]};
+}
+
+/// [rows, n]
+Rows table_rows(const Tensor& tensor) {
+  return {tensor.data, 0, 0, tensor.strides[0]};
+}
+
+bool is_vectorized(const Problem& p) {
+  return p.paged > 0 && p.kv_layout == KvLayout::vectorized;
+}
+
+void bind_cache_sizes(const Problem& p, Arguments& a) {
+  a.cache.present = is_cache(p) || p.left_padding;
+  a.cache.page = p.paged;
+  a.added.most = p.snew;
+  a.added.total = p.tnew;
+  a.added.rotary = static_cast<i32>(p.rotary);
+  a.added.rope_rows = p.rope == Rope::none ? 0 : p.rope_rows != 0 ? p.rope_rows : p.sk;
+  a.added.wide_slots = p.slots == SlotType::int64;
+}
+
+void bind_cache(const Problem& p, const regard_arguments& given, Arguments& a) {
+  const auto& t = given.tensor;
+  const bool list = present(t[REGARD_PAGE_OFFSETS]);
+  const Tensor& pages = t[list ? REGARD_PAGE_LIST : REGARD_PAGE_TABLE];
+  a.cache.page_table = pointer<const i32>(pages);
+  a.cache.page_table_batch = list ? 0 : pages.strides[0];
+  a.cache.page_offsets = pointer<const i32>(t[REGARD_PAGE_OFFSETS]);
+  a.cache.last_page_lengths = pointer<const i32>(t[REGARD_LAST_PAGE_LENGTHS]);
+  a.cache.index = pointer<const i32>(t[REGARD_CACHE_INDEX]);
+  a.cache.left_padding = pointer<const i32>(t[REGARD_LEFT_PADDING]);
+  if (!is_vectorized(p)) return;
+  // [pages, hk, d/x, page*x] and [pages, hk, page/x, dv*x], x elements in 16 bytes
+  const i64 x = 16 / static_cast<i64>(bytes_of(p.kv));
+  a.k = {a.k.data, t[REGARD_K].strides[0], t[REGARD_K].strides[1], x};
+  a.v = {a.v.data, t[REGARD_V].strides[0], t[REGARD_V].strides[1], 1};
+  a.cache.k_chunk = t[REGARD_K].strides[2];
+  a.cache.v_chunk = t[REGARD_V].strides[2];
+}
+
+void bind_new_tokens(const regard_arguments& given, Arguments& a) {
+  const auto& t = given.tensor;
+  NewTokens& added = a.added;
+  if (present(t[REGARD_K_NEW])) added.k = sequence_rows(t[REGARD_K_NEW]);
+  if (present(t[REGARD_V_NEW])) added.v = sequence_rows(t[REGARD_V_NEW]);
+  added.offsets = pointer<const i32>(t[REGARD_OFFSETS_NEW]);
+  added.slots = t[REGARD_SLOTS].data;
+  added.cos = table_rows(t[REGARD_ROPE_COS]);
+  added.sin = table_rows(t[REGARD_ROPE_SIN]);
+}
+
+void bind_positions(const Problem& p, const Tensor& positions, Arguments& a) {
+  a.added.positions = pointer<const i32>(positions);
+  if (!present(positions)) return;
+  const bool of_tokens = p.positions == Positions::token;
+  a.added.positions_batch = of_tokens && positions.rank == 1 ? 0 : positions.strides[0];
+  a.added.positions_row = of_tokens ? positions.strides[positions.rank - 1] : 0;
 }
 
 void bind_dropout(const Problem& p, Arguments& a) {
@@ -107,7 +172,7 @@ Arguments constants(const Plan& plan) {
   bind_sizes(p, a);
   bind_mask(p, a);
   bind_dropout(p, a);
-  a.descale_head = p.descale == Descale::head ? 1 : 0;
+  bind_cache_sizes(p, a);
   a.scale = static_cast<float>(scale_of(p));
   a.softcap = static_cast<float>(p.softcap);
   return a;
@@ -146,10 +211,12 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.lengths_k = pointer<const i32>(t[REGARD_LENGTHS_K]);
   a.ranges = pointer<const i32>(t[REGARD_RANGES]);
   a.ranges_batch = t[REGARD_RANGES].rank == 3 ? stride_or_zero(t[REGARD_RANGES], 0) : 0;
-  a.descale_q = pointer<const float>(t[REGARD_DESCALE_Q]);
-  a.descale_k = pointer<const float>(t[REGARD_DESCALE_K]);
-  a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
-  a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
+  a.descale_q = factor_rows(t[REGARD_DESCALE_Q]);
+  a.descale_k = factor_rows(t[REGARD_DESCALE_K]);
+  a.descale_v = factor_rows(t[REGARD_DESCALE_V]);
+  bind_cache(p, given, a);
+  bind_new_tokens(given, a);
+  bind_positions(p, t[REGARD_POSITIONS], a);
   return a;
 }
 

@@ -54,6 +54,12 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_PAGE_OFFSETS:
     case REGARD_PAGE_LIST:
     case REGARD_LAST_PAGE_LENGTHS:
+    case REGARD_OFFSETS_NEW:
+    case REGARD_SLOTS:
+    case REGARD_POSITIONS:
+    case REGARD_LEFT_PADDING:
+    case REGARD_PARTIAL_O:
+    case REGARD_PARTIAL_LSE:
     case REGARD_ROLE_COUNT:
       break;
   }

@@ -115,6 +115,10 @@ double decode(regard_dtype dtype, const void* data, std::int64_t index) {
       return process_lifetime<table<REGARD_FP8_FNUZ>>()[load<std::uint8_t>(data, index)];
     case REGARD_FP8_E5M2_FNUZ:
       return process_lifetime<table<REGARD_FP8_E5M2_FNUZ>>()[load<std::uint8_t>(data, index)];
+    case REGARD_INT8:
+      return load<std::int8_t>(data, index);
+    case REGARD_INT64:
+      return static_cast<double>(load<std::int64_t>(data, index));
     case REGARD_INT32:
       return load<std::int32_t>(data, index);
     case REGARD_UINT32:
@@ -139,6 +143,10 @@ void encode(regard_dtype dtype, void* data, std::int64_t index, double value) {
     case REGARD_FP8_FNUZ:
     case REGARD_FP8_E5M2_FNUZ:
       return store(data, index, static_cast<std::uint8_t>(encode_bits(format(dtype), value)));
+    case REGARD_INT8:  // to the nearest, ties to even; what is larger saturates
+      return store(data, index, static_cast<std::int8_t>(std::clamp(std::nearbyint(value), -128.0, 127.0)));
+    case REGARD_INT64:
+      return store(data, index, static_cast<std::int64_t>(value));
     case REGARD_INT32:
       return store(data, index, static_cast<std::int32_t>(value));
     case REGARD_UINT32:

@@ -3,6 +3,7 @@
 // checks it.
 
 #include "plan/kernel.h"
+#include "problem/fields.h"
 
 namespace regard {
 namespace {
@@ -24,7 +25,9 @@ Signature of_types(Pass pass, DType dtype, DType out) {
   c.pass = pass;
   c.dtype = dtype;
   c.out = out;
-  c.bias_type = default_bias_type(dtype);
+  for_each_following_type(c, [&](Field field, DType& type) {
+    if (field != Field::out) type = default_type(field, dtype);
+  });
   return c;
 }
 

@@ -126,7 +126,6 @@ void KernelFinder::find(SignatureClass& one, const Target& target, const std::ve
                         std::vector<std::uint64_t>& found) {
   if (candidates.empty()) return;
   const std::vector<Problem> examples = examples_of(one.first);
-  if (!unwritten(examples.front()).empty()) return;
   one.canonical.resize(examples.size());
   for (const Numbered& numbered : candidates) {
     if (is_refused(numbered.candidate, target, examples.front())) continue;

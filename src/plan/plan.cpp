@@ -140,11 +140,6 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
                         Explanation* explanation) {
   if (Status status = known_words(options); !status) return tl::unexpected(status.error());
 
-  if (const std::string_view missing = unwritten(problem); !missing.empty()) {
-    const std::string refusal = fmt::format("no kernels for '{}': {}", print(problem), missing);
-    if (explanation != nullptr) *explanation = {print(problem), target.name, {}, {}, refusal};
-    return refused(refusal);
-  }
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates(problem.pass, target)) {
     trials.push_back(try_candidate(problem, target, options, candidate));

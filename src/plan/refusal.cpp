@@ -34,14 +34,6 @@ bool is_better(const Verdict& verdict, const Verdict& best) {
 
 }  // namespace
 
-std::string_view unwritten(const Problem& p) {
-  if (p.pass == Pass::append || writes_cache(p))
-    return "no kernel writes new tokens into a KV cache yet; write them into K and V before the call, "
-           "and drop snew";
-  if (p.paged > 0) return "no kernel reads a paged KV cache yet; gather its pages into K and V without pages";
-  return {};
-}
-
 std::string summarize(Verdicts verdicts) {
   const bool only_choice = std::ranges::all_of(verdicts, is_about_the_choice);
   std::vector<const Verdict*> best;  // of each recipe
@@ -65,10 +57,9 @@ std::string summarize(Verdicts verdicts) {
 
 std::string refusal_of(const Problem& problem, const Target& target, Verdicts verdicts) {
   if (verdicts.empty()) {
-    const std::string_view pass = problem.pass == Pass::fwd ? "forward" : "backward",
-                           who = first_target_for(problem.pass);
-    return fmt::format("no kernels for '{}': {} target {} has no {} kernel yet{}", print(problem),
-                       word(target.kind), target.name, pass,
+    const std::string_view who = first_target_for(problem.pass);
+    return fmt::format("no kernels for '{}': {} target {} has no kernel for {} yet{}", print(problem),
+                       word(target.kind), target.name, word(problem.pass),
                        who.empty() ? "" : fmt::format("; {} has one", who));
   }
   const std::string start = fmt::format("no plan for '{}'", print(problem));

@@ -9,10 +9,6 @@
 
 namespace regard {
 
-/// What the problem asks for that no kernel supports on any target yet, and what works instead; empty:
-/// nothing.
-std::string_view unwritten(const Problem&);
-
 /// "cpu_forward: it does not take fp8; ...": one reason per recipe, that of the tile that got furthest
 /// through the rules, and what is switched off.
 std::string summarize(std::span<const Verdict* const>);

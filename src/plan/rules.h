@@ -55,6 +55,10 @@ Refusal long_sums(const Question&);
 /// `bytes` that a block requests.
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
+// rules_cache.cpp: KV caches.
+/// For kernels that read no KV cache: K and V of Q's type, dense or packed.
+Refusal no_cache(const Question&);
+
 // rules_split.cpp: whether splitting the keys pays. `enough` blocks keep all workers busy.
 Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);
 Refusal keys_are_many(const Question&, std::int64_t enough);

@@ -4,16 +4,23 @@
 
 namespace regard {
 
+/// A probability or a cap; a page size.
+template <class Value>
+constexpr Value present = 0.5;
+template <>
+constexpr std::int64_t present<std::int64_t> = 16;
+
 Problem example_of(const Signature& signature) {
   Problem problem;
   problem.b = problem.hq = problem.hk = 2;
   problem.sq = problem.sk = 64;
-  if (signature.pass == Pass::append) problem.snew = 1;
+  if (signature.pass == Pass::append) (signature.slots == SlotType::none ? problem.snew : problem.tnew) = 1;
+  if (signature.pass == Pass::merge) problem.parts = 2;
   // A window that hides something, even for one query: the kernel is one with a mask.
   if (signature.mask == Mask::window || signature.mask == Mask::window_top_left)
     problem.window_left = problem.window_right = 0;
 #define REGARD_COPY_SIGNATURE(name) problem.name = signature.name;
-#define REGARD_COPY_PRESENCE(name) problem.name = signature.name ? 0.5 : 0;
+#define REGARD_COPY_PRESENCE(name) problem.name = signature.name ? present<decltype(problem.name)> : 0;
 #define REGARD_COPY_SHAPE(name)
 #define REGARD_COPY(category, type, name, default_value, doc) REGARD_COPY_##category(name)
   REGARD_PROBLEM_FIELDS(REGARD_COPY)

@@ -23,8 +23,8 @@ std::string expected(const TensorSpec& spec) {
 /// A caller can pass any number.
 std::string dtype_name(regard_dtype given) {
   for (const regard_dtype dtype :
-       {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2, REGARD_FP8_FNUZ,
-        REGARD_FP8_E5M2_FNUZ, REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
+       {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2, REGARD_INT8, REGARD_FP8_FNUZ,
+        REGARD_FP8_E5M2_FNUZ, REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64, REGARD_INT64}) {
     if (given == dtype) return std::string(word(dtype));
   }
   return "of the unknown dtype " + std::to_string(given);
@@ -33,8 +33,6 @@ std::string dtype_name(regard_dtype given) {
 Status check_presence(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
   const bool given = tensor.data != nullptr;
   if (given && spec.use == REGARD_UNUSED) {
-    if (!has_kernel(spec.role))
-      return invalid(quoted(spec.name) + " is given, which no kernel of this version takes; leave it out");
     return invalid(quoted(spec.name) + " is given, but '" + print(p) + "' does not use it; leave it out");
   }
   if (!given && spec.use != REGARD_UNUSED && spec.use != REGARD_OPTIONAL_INPUT && !is_empty(spec)) {
@@ -103,7 +101,8 @@ enum class Fault : std::uint8_t { none, last_not_contiguous, negative, too_far, 
 /// What is wrong with the strides of a tensor whose shape is right.
 Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
-  if (tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1) return Fault::last_not_contiguous;
+  if (!spec.any_strides && tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1)
+    return Fault::last_not_contiguous;
   const Moving moving(tensor);
   // Reading one element at many indices is a broadcast; writing it would be a race.
   const bool may_broadcast = !is_written(spec.use);

@@ -31,7 +31,8 @@ std::string written(std::string_view name, const Value&) {
 
 std::string default_of(Field field, const auto& value) {
   if (field == Field::out) return "that of Q; bf16 for fp8";
-  if (field == Field::bias_type) return "that of Q; fp32 for fp8";
+  if (field == Field::bias_type || field == Field::rope_type) return "that of Q; fp32 for fp8";
+  if (field == Field::kv) return "that of Q";
   if (field == Field::dv) return "d";
   if (field == Field::scale) return "1/sqrt(d)";
   if (field == Field::splits) return "auto";

@@ -23,6 +23,18 @@ std::span<const Composite> composite_table() {
   return table;
 }
 
+DType default_type(Field field, DType of_q) {
+  switch (field) {
+    case Field::out:
+      return default_out(of_q);
+    case Field::bias_type:
+    case Field::rope_type:
+      return default_bias_type(of_q);
+    default:
+      return of_q;
+  }
+}
+
 Signature signature(const Problem& problem) {
   Signature result;
 #define REGARD_COPY_SIGNATURE(name, default_value) result.name = problem.name;

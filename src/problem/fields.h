@@ -32,6 +32,9 @@ inline const FieldInfo& info(Field field) {
   return field_table()[static_cast<std::size_t>(field)];
 }
 
+/// What a field that is a type is where it is not given: it follows the type of Q.
+DType default_type(Field, DType of_q);
+
 /// A word that sets two fields; the mask's window, which sets four, is parsed separately and only documented
 /// here.
 struct Composite {
@@ -76,6 +79,15 @@ void for_each_field(const Record& a, const Record& b, Visitor&& visit) {
   } else {
     for_each_signature_field(visit, a, b);
   }
+}
+
+/// Calls visit(Field, member) for every type that follows that of Q.
+template <class Record, class Visitor>
+void for_each_following_type(Record& record, Visitor&& visit) {
+  for_each_field(record, [&](Field field, auto& member) {
+    if constexpr (std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(member)>>, DType>)
+      if (field != Field::dtype) visit(field, member);
+  });
 }
 
 }  // namespace regard

@@ -143,8 +143,9 @@ class Reader {
 
   /// With the same defaults as in text, where some fields default to another's value.
   Problem finish() {
-    if (!given(Field::out)) problem_.out = default_out(problem_.dtype);
-    if (!given(Field::bias_type)) problem_.bias_type = default_bias_type(problem_.dtype);
+    for_each_following_type(problem_, [&](Field field, DType& type) {
+      if (!given(field)) type = default_type(field, problem_.dtype);
+    });
     if (!given(Field::dv)) problem_.dv = problem_.d;
     return problem_;
   }

@@ -47,6 +47,7 @@ std::size_t bytes_of(DType dtype) {
     case DType::fp8_e5m2:
     case DType::fp8_fnuz:
     case DType::fp8_e5m2_fnuz:
+    case DType::int8:
       return 1;
   }
   return 0;

@@ -88,6 +88,11 @@ constexpr OtherNames table[] = {
      "table=sglang", "with the tensors page_list, page_offsets and last_page_lengths"},
     {"num_pages num_blocks total_num_pages", "pages=256"},
     {"num_new new_tokens seqlen_new seqlen_knew knew k_new", "snew=1"},
+    {"cu_seqlens_k_new total_new", "tnew=64", "with the tensor offsets_new"},
+    {"slot_mapping out_cache_loc write_index", "slots=int64", "with the tensor slots"},
+    {"cache_leftpad leftpad left_pad", "left_padding", "with the tensor left_padding"},
+    {"rotary_seqlens rope_positions", "positions=sequence", "with the tensor positions"},
+    {"kv_cache_dtype kv_dtype cache_dtype kv_data_type", "kv=fp8"},
     {"cache_batch_idx cache_batch_indices batch_idx", "cache=8", "with the tensor cache_index"},
     {"rotary_dim rope_dim", "rotary=64"},
     {"rotary_cos rotary_sin rope_cos rope_sin", "rope=half", "with the tensors rope_cos and rope_sin"},
@@ -169,8 +174,7 @@ std::string why_no_word(std::string_view name) {
     const std::vector<std::string_view> list = split(names, " ");
     return std::ranges::find(list, text) != list.end();
   };
-  if (is_one_of(
-          "float64 fp64 f64 double torch.float64 torch.double int8 uint8 int4 fp4 nvfp4 mxfp4 mxfp8 tf32"))
+  if (is_one_of("float64 fp64 f64 double torch.float64 torch.double uint8 int4 fp4 nvfp4 mxfp4 mxfp8 tf32"))
     return "the types are " + all_types();
   if (is_one_of("seed rng_seed philox_seed dropout_seed"))
     return "a seed is an argument of the call and no part of the problem; regard run takes it as --seed";

@@ -20,10 +20,11 @@ bool takes(std::string_view word);
 template <class Record>
 class Reader {
  public:
-  explicit Reader(Record& record)
-      : record_(record),
-        out_follows_(record.out == default_out(record.dtype)),
-        bias_type_follows_(record.bias_type == default_bias_type(record.dtype)) {}
+  explicit Reader(Record& record) : record_(record) {
+    for_each_following_type(record, [&](Field field, DType type) {
+      follows_[static_cast<std::size_t>(field)] = type == default_type(field, record.dtype);
+    });
+  }
 
   Status read(std::string_view word) {
     const std::size_t equals = word.find('=');
@@ -34,9 +35,10 @@ class Reader {
   /// Sets fields that default to the value of another one.
   void finish() {
     if (given(Field::dtype)) {
-      if (!given(Field::out) && out_follows_) record_.out = default_out(record_.dtype);
-      if (!given(Field::bias_type) && bias_type_follows_)
-        record_.bias_type = default_bias_type(record_.dtype);
+      for_each_following_type(record_, [&](Field field, DType& type) {
+        if (!given(field) && follows_[static_cast<std::size_t>(field)])
+          type = default_type(field, record_.dtype);
+      });
     }
     if (given(Field::d) && !given(Field::dv)) record_.dv = record_.d;
     if (given(Field::dv) && !given(Field::d) && record_.d == 0) record_.d = record_.dv;
@@ -220,7 +222,7 @@ class Reader {
   }
 
   Record& record_;
-  bool out_follows_, bias_type_follows_;
+  std::array<bool, static_cast<std::size_t>(Field::count)> follows_{};
   std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
 };
 

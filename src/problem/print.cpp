@@ -76,8 +76,8 @@ bool printed_apart(const Signature&, Field field) {
 template <class Record>
 Record defaults_beside(const Record& record) {
   Record defaults;
-  defaults.out = default_out(record.dtype);
-  defaults.bias_type = default_bias_type(record.dtype);
+  for_each_following_type(defaults,
+                          [&](Field field, DType& type) { type = default_type(field, record.dtype); });
   return defaults;
 }
 

@@ -18,7 +18,8 @@ namespace regard {
 #define REGARD_PASS(X)                                                              \
   X(fwd, "fwd", "forward: O and, when asked, LSE")                                  \
   X(bwd, "bwd", "backward: gradients of Q, K, V and, when asked, of bias and sink") \
-  X(append, "append", "write new keys and values into a cache, with optional RoPE")
+  X(append, "append", "write new keys and values into a cache, with optional RoPE") \
+  X(merge, "merge", "merge partial results, O with its LSE, into one")
 
 // Kernels for CUDA do not support the types of the second list, so their sources do not declare them.
 #define REGARD_COMMON_DTYPE(X)                                       \
@@ -26,7 +27,8 @@ namespace regard {
   X(bf16, "bf16", "bfloat16")                                        \
   X(fp16, "fp16", "IEEE half")                                       \
   X(fp8, "fp8", "OCP's 8-bit float e4m3 (finite, NaN, no infinity)") \
-  X(fp8_e5m2, "fp8_e5m2", "OCP's 8-bit float e5m2")
+  X(fp8_e5m2, "fp8_e5m2", "OCP's 8-bit float e5m2")                  \
+  X(int8, "int8", "8-bit integer of a KV cache, with descale factors")
 #define REGARD_FNUZ_DTYPE(X)                                                                              \
   X(fp8_fnuz, "fp8_fnuz", "AMD's 8-bit float e4m3 of CDNA3, exponent bias 8 (finite, NaN instead of -0)") \
   X(fp8_e5m2_fnuz, "fp8_e5m2_fnuz", "AMD's 8-bit float e5m2 of CDNA3, exponent bias 16, likewise")
@@ -48,10 +50,23 @@ namespace regard {
   X(alibi, "alibi", "ALiBi, slopes fp32 [hq]")    \
   X(alibi_batch, "alibi_b", "ALiBi, slopes fp32 [b,hq]")
 
-#define REGARD_DESCALE(X)                                    \
-  X(none, "none", "no descale factors")                      \
-  X(tensor, "tensor", "one fp32 factor for each of Q, K, V") \
-  X(head, "head", "fp32 [b,hk] factors for each of Q, K, V")
+// Q has factors where it is 8-bit as well.
+#define REGARD_DESCALE(X)                                                                           \
+  X(none, "none", "no descale factors")                                                             \
+  X(tensor, "tensor", "one fp32 factor for each of Q, K, V")                                        \
+  X(head, "head", "fp32 [1|b,hk] factors for each of Q, K, V")                                      \
+  X(token, "token", "fp32 factors of K and V for each row and head; one for Q. append writes them") \
+  X(page, "page", "fp32 [pages,hk] factors of K and V; one for Q")
+
+#define REGARD_SLOTS(X)                                                                \
+  X(none, "none", "new tokens follow the keys of their sequence")                      \
+  X(int32, "int32", "each new token has a slot, its row of the cache; negative: none") \
+  X(int64, "int64", "the same with 64-bit slots")
+
+#define REGARD_POSITIONS(X)                                                               \
+  X(length, "length", "new tokens begin at the length of their sequence's keys")          \
+  X(sequence, "sequence", "positions int32 [b]: that of each sequence's first new token") \
+  X(token, "token", "positions int32: that of each new token")
 
 #define REGARD_PAGE_TABLE(X)                                   \
   X(vllm, "vllm", "page_table int32 [b, blocks], and lengths") \
@@ -77,6 +92,8 @@ enum class DType : std::uint8_t { REGARD_DTYPE(REGARD_ENUMERATOR) };
 enum class Mask : std::uint8_t { REGARD_MASK(REGARD_ENUMERATOR) };
 enum class Bias : std::uint8_t { REGARD_BIAS(REGARD_ENUMERATOR) };
 enum class Descale : std::uint8_t { REGARD_DESCALE(REGARD_ENUMERATOR) };
+enum class SlotType : std::uint8_t { REGARD_SLOTS(REGARD_ENUMERATOR) };
+enum class Positions : std::uint8_t { REGARD_POSITIONS(REGARD_ENUMERATOR) };
 enum class PageTable : std::uint8_t { REGARD_PAGE_TABLE(REGARD_ENUMERATOR) };
 enum class KvLayout : std::uint8_t { REGARD_KV_LAYOUT(REGARD_ENUMERATOR) };
 enum class Rope : std::uint8_t { REGARD_ROPE(REGARD_ENUMERATOR) };
@@ -89,6 +106,8 @@ std::string_view word(DType);
 std::string_view word(Mask);
 std::string_view word(Bias);
 std::string_view word(Descale);
+std::string_view word(SlotType);
+std::string_view word(Positions);
 std::string_view word(PageTable);
 std::string_view word(KvLayout);
 std::string_view word(Rope);
@@ -105,8 +124,9 @@ using OptionalScale = std::optional<double>;
 // words: h sets hq and hk, s sets sq and sk, d sets d and dv, mask=window:L,R[,top_left][,sink=N] sets the
 // window fields.
 #define REGARD_PROBLEM_FIELDS(X)                                                                        \
-  X(SIGNATURE, Pass, pass, Pass::fwd, "fwd, bwd or append")                                             \
+  X(SIGNATURE, Pass, pass, Pass::fwd, "fwd, bwd, append or merge")                                      \
   X(SIGNATURE, DType, dtype, DType::bf16, "type of Q, K and V")                                         \
+  X(SIGNATURE, DType, kv, DType::bf16, "type of K and V: that of Q, or an 8-bit type")                  \
   X(SIGNATURE, DType, out, DType::bf16, "type of O; by default that of Q, bf16 for fp8 inputs")         \
   X(SIGNATURE, std::int64_t, d, 0, "head dimension of Q and K; also sets dv where dv is not given")     \
   X(SIGNATURE, std::int64_t, dv, 0, "head dimension of V and O")                                        \
@@ -125,12 +145,17 @@ using OptionalScale = std::optional<double>;
     "forward also writes the dropout mask, uint8 [b,hq,sq,sk], 1 = kept")                               \
   X(SIGNATURE, bool, deterministic, false, "backward gives the same bits on every run")                 \
   X(SIGNATURE, bool, batch_invariant, false, "a row's bits do not depend on what else is in the batch") \
-  X(SIGNATURE, Descale, descale, Descale::none, "fp8 descale factors")                                  \
-  X(SIGNATURE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")              \
+  X(SIGNATURE, Descale, descale, Descale::none, "factors of 8-bit tensors")                             \
+  X(SIGNATURE, bool, left_padding, false, "K and V of each sequence begin after its left padding")      \
   X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                 \
   X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                     \
   X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding of new keys and of the queries")               \
   X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                     \
+  X(SIGNATURE, DType, rope_type, DType::bf16, "type of the rope tables: that of Q by default, or fp32") \
+  X(SIGNATURE, Positions, positions, Positions::length, "where rope finds the positions of new tokens") \
+  X(SIGNATURE, SlotType, slots, SlotType::none, "where append writes new tokens")                       \
+  X(SIGNATURE, bool, accumulate, false, "merge changes O and LSE in place: they are one more part")     \
+  X(PRESENCE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")               \
   X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
   X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight: 0, or from 1/256 to 255/256")    \
   X(SHAPE, std::int64_t, b, 1, "batch")                                                                 \
@@ -141,8 +166,11 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, std::int64_t, tq, 0, "total query tokens (varlen); 0 means b * sq")                          \
   X(SHAPE, std::int64_t, tk, 0, "total key tokens (varlen); 0 means b * sk")                            \
   X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence, written into the cache K and V first")      \
-  X(SHAPE, std::int64_t, cache, 0, "sequences in the cache, of which cache_index picks b; 0 means b")   \
+  X(SHAPE, std::int64_t, tnew, 0, "total new tokens where they are packed, and snew is the longest")    \
+  X(SHAPE, std::int64_t, cache, 0, "sequences in the dense cache K and V, whose rows are not packed")   \
   X(SHAPE, std::int64_t, pages, 0, "pages in the cache; 0 means b * ceil(sk / paged)")                  \
+  X(SHAPE, std::int64_t, rope_rows, 0, "rows of the rope tables; 0 means sk")                           \
+  X(SHAPE, std::int64_t, parts, 0, "partial results that merge reads")                                  \
   X(SHAPE, std::int64_t, window_left, -1, "keys visible left of the diagonal; -1 is unbounded")         \
   X(SHAPE, std::int64_t, window_right, -1, "keys visible right of the diagonal; -1 is unbounded")       \
   X(SHAPE, std::int64_t, sink_tokens, 0, "first keys that stay visible left of the window")             \
@@ -221,7 +249,19 @@ bool has_alibi(Bias);
 bool mask_hides_nothing(const Problem&);
 /// Whether K and V are a cache that new tokens are written into: by append, or by fwd before it attends.
 inline bool writes_cache(const Problem& p) {
-  return p.snew > 0;
+  return p.snew > 0 || p.tnew > 0;
+}
+/// Whether new tokens are packed, [tnew, heads, dim].
+inline bool packs_new(const Problem& p) {
+  return p.tnew > 0;
+}
+/// Whether K and V are packed sequences, and not a cache.
+inline bool packs_keys(const Problem& p) {
+  return p.varlen && p.paged == 0 && p.cache == 0;
+}
+/// Whether a logical length can be negative, which means that the sequence has no keys and takes no new ones.
+inline bool is_cache(const Problem& p) {
+  return p.paged > 0 || p.cache > 0 || writes_cache(p);
 }
 
 /// Multiply-adds counted as two: 2 b hq sq sk (d + dv) forward, 2.5 times that backward; with a mask only the

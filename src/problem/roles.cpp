@@ -19,14 +19,14 @@ regard_use output_if(bool used) {
 regard_use optional_if(bool used) {
   return used ? REGARD_OPTIONAL_INPUT : REGARD_UNUSED;
 }
-regard_use changed_if(bool used) {
-  return used ? REGARD_INPUT_OUTPUT : REGARD_UNUSED;
-}
 bool forward(const Problem& p) {
   return p.pass == Pass::fwd;
 }
 bool backward(const Problem& p) {
   return p.pass == Pass::bwd;
+}
+bool merges(const Problem& p) {
+  return p.pass == Pass::merge;
 }
 
 /// A product that stays at the largest number instead of wrapping; validate() refuses such problems.
@@ -58,12 +58,12 @@ bool is_vectorized(const Problem& p) {
 }
 /// Elements in the 16 bytes that vectorized pages keep together.
 std::int64_t elements_together(const Problem& p) {
-  return 16 / static_cast<std::int64_t>(bytes_of(p.dtype));
+  return 16 / static_cast<std::int64_t>(bytes_of(p.kv));
 }
 
 Shape key_rows(const Problem& p, std::int64_t dim) {
   if (p.paged > 0) return {pages(p), p.paged, p.hk, dim};
-  if (p.varlen) return {key_tokens(p), p.hk, dim};
+  if (packs_keys(p)) return {key_tokens(p), p.hk, dim};
   return {p.cache != 0 ? p.cache : p.b, p.sk, p.hk, dim};
 }
 
@@ -78,14 +78,30 @@ Shape like_v(const Problem& p) {
   const std::int64_t x = elements_together(p);
   return is_vectorized(p) ? Shape{pages(p), p.hk, p.paged / x, product(p.dv, x)} : key_rows(p, p.dv);
 }
+Shape new_rows(const Problem& p, std::int64_t dim) {
+  return packs_new(p) ? Shape{p.tnew, p.hk, dim} : Shape{p.b, p.snew, p.hk, dim};
+}
 Shape new_keys(const Problem& p) {
-  return {p.b, p.snew, p.hk, p.d};
+  return new_rows(p, p.d);
 }
 Shape new_values(const Problem& p) {
-  return {p.b, p.snew, p.hk, p.dv};
+  return new_rows(p, p.dv);
+}
+Shape new_tokens(const Problem& p) {
+  return {p.tnew};
+}
+Shape positions_shape(const Problem& p) {
+  if (p.positions == Positions::sequence) return {p.b};
+  return packs_new(p) ? Shape{p.tnew} : Shape{p.b, p.snew};
 }
 Shape rope_shape(const Problem& p) {
-  return {p.sk, p.rotary / 2};
+  return {p.rope_rows != 0 ? p.rope_rows : p.sk, p.rotary / 2};
+}
+Shape partial_o_shape(const Problem& p) {
+  return {p.parts, query_tokens(p), p.hq, p.dv};
+}
+Shape partial_lse_shape(const Problem& p) {
+  return {p.parts, p.hq, query_tokens(p)};
 }
 Shape page_table_shape(const Problem& p) {
   return {p.b, p.paged > 0 ? ceil_div(p.sk, p.paged) : 0};
@@ -123,8 +139,22 @@ Shape bits_shape(const Problem& p) {
 Shape dropout_mask_shape(const Problem& p) {
   return p.varlen ? Shape{p.hq, query_tokens(p), p.sk} : Shape{p.b, p.hq, p.sq, p.sk};
 }
-Shape descale_shape(const Problem& p) {
+Shape descale_q_shape(const Problem& p) {
   return p.descale == Descale::head ? Shape{p.b, p.hk} : Shape{1};
+}
+Shape descale_keys_shape(const Problem& p) {
+  switch (p.descale) {
+    case Descale::head:
+      return {p.b, p.hk};
+    case Descale::page:
+      return {p.paged > 0 ? pages(p) : 0, p.hk};
+    case Descale::token: {
+      const Shape rows = key_rows(p, 1);
+      return rows.size() == 4 ? Shape{rows[0], rows[1], rows[2]} : Shape{rows[0], rows[1]};
+    }
+    default:
+      return {1};
+  }
 }
 Shape pair_shape(const Problem&) {
   return {2};
@@ -132,6 +162,15 @@ Shape pair_shape(const Problem&) {
 
 regard_dtype in_dtype(const Problem& p) {
   return c_dtype(p.dtype);
+}
+regard_dtype keys_dtype(const Problem& p) {
+  return c_dtype(p.kv);
+}
+regard_dtype rope_dtype(const Problem& p) {
+  return c_dtype(p.rope_type);
+}
+regard_dtype slots_dtype(const Problem& p) {
+  return p.slots == SlotType::int64 ? REGARD_INT64 : REGARD_INT32;
 }
 regard_dtype out_dtype(const Problem& p) {
   return c_dtype(p.out);
@@ -144,12 +183,14 @@ regard_dtype always(const Problem&) {
   return dtype;
 }
 
-/// append rotates the queries in place; attention over the extended cache does not change them.
+bool attends(const Problem& p) {
+  return forward(p) || backward(p);
+}
 regard_use use_q(const Problem& p) {
-  return p.pass == Pass::append ? changed_if(p.rope != Rope::none) : REGARD_INPUT;
+  return input_if(attends(p));
 }
 regard_use use_keys(const Problem& p) {
-  return writes_cache(p) ? REGARD_INPUT_OUTPUT : REGARD_INPUT;
+  return writes_cache(p) ? REGARD_INPUT_OUTPUT : input_if(attends(p));
 }
 regard_use use_new_keys(const Problem& p) {
   return input_if(writes_cache(p));
@@ -158,10 +199,11 @@ regard_use use_rope(const Problem& p) {
   return input_if(p.rope != Rope::none);
 }
 regard_use use_cache_index(const Problem& p) {
-  return input_if(p.cache > 0);
+  return optional_if(p.cache > 0 && p.slots == SlotType::none);
 }
+/// SlotType say where new tokens go without a table.
 bool pages_by(const Problem& p, PageTable table) {
-  return p.paged > 0 && p.table == table;
+  return p.paged > 0 && p.table == table && p.slots == SlotType::none;
 }
 regard_use use_page_table(const Problem& p) {
   return input_if(pages_by(p, PageTable::vllm));
@@ -170,10 +212,15 @@ regard_use use_page_list(const Problem& p) {
   return input_if(pages_by(p, PageTable::sglang));
 }
 regard_use use_o(const Problem& p) {
-  return forward(p) ? REGARD_OUTPUT : input_if(backward(p));
+  if (p.accumulate) return REGARD_INPUT_OUTPUT;
+  return forward(p) || merges(p) ? REGARD_OUTPUT : input_if(backward(p));
 }
 regard_use use_lse(const Problem& p) {
-  return backward(p) ? REGARD_INPUT : output_if(forward(p) && p.lse);
+  if (p.accumulate) return REGARD_INPUT_OUTPUT;
+  return backward(p) ? REGARD_INPUT : output_if(p.lse);
+}
+regard_use use_partial(const Problem& p) {
+  return input_if(merges(p));
 }
 regard_use use_grad_o(const Problem& p) {
   return input_if(backward(p));
@@ -200,7 +247,7 @@ regard_use use_offsets_q(const Problem& p) {
   return input_if(p.varlen);
 }
 regard_use use_offsets_k(const Problem& p) {
-  return input_if(p.varlen && p.paged == 0);
+  return input_if(packs_keys(p));
 }
 regard_use use_lengths_q(const Problem& p) {
   return optional_if(p.lengths && p.pass != Pass::append);
@@ -218,8 +265,25 @@ regard_use use_bits(const Problem& p) {
 regard_use use_dropout_mask(const Problem& p) {
   return output_if(p.dropout_mask);
 }
-regard_use use_descale(const Problem& p) {
+regard_use use_descale_q(const Problem& p) {
+  return input_if(p.descale != Descale::none && attends(p) && bytes_of(p.dtype) == 1);
+}
+/// New tokens bring their factors along where each token has its own.
+regard_use use_descale_keys(const Problem& p) {
+  if (p.descale == Descale::token && writes_cache(p)) return REGARD_INPUT_OUTPUT;
   return input_if(p.descale != Descale::none);
+}
+regard_use use_offsets_new(const Problem& p) {
+  return input_if(packs_new(p) && p.slots == SlotType::none);
+}
+regard_use use_slots(const Problem& p) {
+  return input_if(p.slots != SlotType::none);
+}
+regard_use use_positions(const Problem& p) {
+  return input_if(p.positions != Positions::length);
+}
+regard_use use_left_padding(const Problem& p) {
+  return input_if(p.left_padding);
 }
 regard_use use_seed(const Problem& p) {
   return optional_if(p.dropout > 0);
@@ -232,6 +296,8 @@ enum class Kind : std::uint8_t {
   broadcast,   ///< plain, and some dimensions can be 1
   contiguous,  ///< row-major without gaps
   list,        ///< contiguous, and can be shorter
+  strided,     ///< row-major; any strides, that of the last dimension too
+  factors,     ///< strided, and the first dimension can be 1
 };
 
 struct Role {
@@ -245,8 +311,8 @@ struct Role {
 
 constexpr Role roles[] = {
     {REGARD_Q, "q", use_q, in_dtype, like_q, Kind::rows},
-    {REGARD_K, "k", use_keys, in_dtype, like_k, Kind::rows},
-    {REGARD_V, "v", use_keys, in_dtype, like_v, Kind::rows},
+    {REGARD_K, "k", use_keys, keys_dtype, like_k, Kind::rows},
+    {REGARD_V, "v", use_keys, keys_dtype, like_v, Kind::rows},
     {REGARD_O, "o", use_o, out_dtype, like_o, Kind::rows},
     {REGARD_LSE, "lse", use_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
     {REGARD_GRAD_O, "grad_o", use_grad_o, out_dtype, like_o, Kind::rows},
@@ -266,14 +332,14 @@ constexpr Role roles[] = {
     {REGARD_BITS, "bits", use_bits, always<REGARD_UINT32>, bits_shape, Kind::broadcast},
     {REGARD_DROPOUT_MASK, "dropout_mask", use_dropout_mask, always<REGARD_UINT8>, dropout_mask_shape,
      Kind::plain},
-    {REGARD_DESCALE_Q, "descale_q", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
-    {REGARD_DESCALE_K, "descale_k", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
-    {REGARD_DESCALE_V, "descale_v", use_descale, always<REGARD_FP32>, descale_shape, Kind::contiguous},
+    {REGARD_DESCALE_Q, "descale_q", use_descale_q, always<REGARD_FP32>, descale_q_shape, Kind::factors},
+    {REGARD_DESCALE_K, "descale_k", use_descale_keys, always<REGARD_FP32>, descale_keys_shape, Kind::factors},
+    {REGARD_DESCALE_V, "descale_v", use_descale_keys, always<REGARD_FP32>, descale_keys_shape, Kind::factors},
     {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::contiguous},
     {REGARD_K_NEW, "k_new", use_new_keys, in_dtype, new_keys, Kind::rows},
     {REGARD_V_NEW, "v_new", use_new_keys, in_dtype, new_values, Kind::rows},
-    {REGARD_ROPE_COS, "rope_cos", use_rope, in_dtype, rope_shape, Kind::plain},
-    {REGARD_ROPE_SIN, "rope_sin", use_rope, in_dtype, rope_shape, Kind::plain},
+    {REGARD_ROPE_COS, "rope_cos", use_rope, rope_dtype, rope_shape, Kind::plain},
+    {REGARD_ROPE_SIN, "rope_sin", use_rope, rope_dtype, rope_shape, Kind::plain},
     {REGARD_CACHE_INDEX, "cache_index", use_cache_index, always<REGARD_INT32>, per_sequence,
      Kind::contiguous},
     {REGARD_PAGE_TABLE, "page_table", use_page_table, always<REGARD_INT32>, page_table_shape, Kind::plain},
@@ -282,6 +348,14 @@ constexpr Role roles[] = {
     {REGARD_PAGE_LIST, "page_list", use_page_list, always<REGARD_INT32>, page_list_shape, Kind::list},
     {REGARD_LAST_PAGE_LENGTHS, "last_page_lengths", use_page_list, always<REGARD_INT32>, per_sequence,
      Kind::contiguous},
+    {REGARD_OFFSETS_NEW, "offsets_new", use_offsets_new, always<REGARD_INT32>, sequence_bounds,
+     Kind::contiguous},
+    {REGARD_SLOTS, "slots", use_slots, slots_dtype, new_tokens, Kind::contiguous},
+    {REGARD_POSITIONS, "positions", use_positions, always<REGARD_INT32>, positions_shape, Kind::plain},
+    {REGARD_LEFT_PADDING, "left_padding", use_left_padding, always<REGARD_INT32>, per_sequence,
+     Kind::contiguous},
+    {REGARD_PARTIAL_O, "partial_o", use_partial, in_dtype, partial_o_shape, Kind::plain},
+    {REGARD_PARTIAL_LSE, "partial_lse", use_partial, always<REGARD_FP32>, partial_lse_shape, Kind::strided},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {
@@ -317,6 +391,7 @@ Shape strides_in_order(const Shape& shape, const Order& order) {
 /// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] can be 1. Those of a bias are set
 /// by words of the problem, as its gradient has them as well; it can have one row for all queries.
 std::array<bool, 4> broadcast_dimensions(const Problem& p, const Role& role) {
+  if (role.kind == Kind::factors) return {p.descale == Descale::head};
   if (role.kind != Kind::broadcast) return {};
   if (role.role == REGARD_RANGES) return {!p.varlen};
   return {role.role == REGARD_BITS, role.role == REGARD_BITS, true};
@@ -351,6 +426,7 @@ TensorSpec tensor_spec(const Problem& problem, regard_role requested) {
   spec.broadcast = broadcast_dimensions(problem, role);
   spec.shorter = role.kind == Kind::list;
   spec.contiguous = role.kind == Kind::contiguous || spec.shorter;
+  spec.any_strides = role.kind == Kind::strided || role.kind == Kind::factors;
   return spec;
 }
 
@@ -382,9 +458,11 @@ std::size_t bytes_of(regard_dtype dtype) {
     case REGARD_FP8_E5M2:
     case REGARD_FP8_FNUZ:
     case REGARD_FP8_E5M2_FNUZ:
+    case REGARD_INT8:
     case REGARD_UINT8:
       return 1;
     case REGARD_UINT64:
+    case REGARD_INT64:
       return 8;
   }
   return 0;
@@ -400,6 +478,8 @@ std::string_view word(regard_dtype dtype) {
       return "uint8";
     case REGARD_UINT64:
       return "uint64";
+    case REGARD_INT64:
+      return "int64";
     default:
       return word(static_cast<DType>(dtype));
   }

@@ -56,8 +56,9 @@ struct TensorSpec {
   /// Dimensions in which the caller's tensor can have size 1 instead, which is then used for all (ranges,
   /// bits, bias).
   std::array<bool, 4> broadcast{};
-  bool contiguous = false;  ///< row-major without gaps (per-sequence numbers), not any strides
-  bool shorter = false;     ///< the first dimension can be smaller (a list of pages)
+  bool contiguous = false;   ///< row-major without gaps (per-sequence numbers), not any strides
+  bool any_strides = false;  ///< the last dimension can have another stride than 1, too (factors)
+  bool shorter = false;      ///< the first dimension can be smaller (a list of pages)
 };
 
 /// Has no elements, and so possibly no memory.
@@ -67,11 +68,6 @@ inline bool is_empty(const TensorSpec& spec) {
 
 std::string_view role_name(regard_role);
 Result<regard_role> role_from_name(std::string_view name);
-
-/// Whether any kernel takes it; none takes the roles of a KV cache yet.
-constexpr bool has_kernel(regard_role role) {
-  return role < REGARD_K_NEW;
-}
 
 /// What `problem` expects for `role`. Roles that it does not use are returned as REGARD_UNUSED.
 TensorSpec tensor_spec(const Problem& problem, regard_role role);

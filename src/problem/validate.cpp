@@ -41,6 +41,9 @@ Status sizes(const Problem& p) {
       {"tq", p.tq, 0},
       {"tk", p.tk, 0},
       {"snew", p.snew, 0},
+      {"tnew", p.tnew, 0},
+      {"rope_rows", p.rope_rows, 0},
+      {"parts", p.parts, 0},
       {"cache", p.cache, 0},
       {"pages", p.pages, 0},
       {"splits", p.splits, 0},
@@ -75,7 +78,31 @@ Status head_dims(const Problem& p) {
                  " is too large; d and dv are 1 to 512, or d=576 with dv=512");
 }
 
+/// K and V can have an 8-bit type of their own.
+Status cache_dtype(const Problem& p) {
+  if (p.dtype == DType::int8)
+    return invalid("int8 is a type of K and V alone; give the type of Q and kv=int8, such as bf16 kv=int8");
+  if (p.kv == p.dtype) return {};
+  if (p.pass == Pass::bwd)
+    return invalid(pair("kv", p.kv) +
+                   " does not go with bwd, where K and V have the type of Q; leave kv out");
+  if (bytes_of(p.dtype) == 1) {
+    return invalid(pair("kv", p.kv) + " does not go with " + std::string(word(p.dtype)) +
+                   " queries, whose K and V have the same type; leave kv out");
+  }
+  if (bytes_of(p.kv) != 1) {
+    return invalid(pair("kv", p.kv) + " does not go with " + std::string(word(p.dtype)) +
+                   " queries; K and V have their type, or fp8, fp8_e5m2, int8, fp8_fnuz or fp8_e5m2_fnuz");
+  }
+  return {};
+}
+
 Status output_dtype(const Problem& p) {
+  if (p.pass == Pass::merge) {
+    if (bytes_of(p.out) != 1 && bytes_of(p.dtype) != 1) return {};
+    return invalid("merge reads and writes bf16, fp16 or fp32; " +
+                   std::string(word(bytes_of(p.dtype) == 1 ? p.dtype : p.out)) + " is neither");
+  }
   const bool eight_bits = bytes_of(p.dtype) == 1;
   if (!eight_bits && p.out != p.dtype) {
     return invalid(pair("out", p.out) + " does not go with " + std::string(word(p.dtype)) +
@@ -93,10 +120,15 @@ Status eight_bit_inputs(const Problem& p) {
   if (eight_bits && p.pass == Pass::bwd) {
     return invalid("bwd does not take " + std::string(word(p.dtype)) + "; backward is bf16, fp16 or fp32");
   }
-  if (p.descale != Descale::none && (!eight_bits || p.pass != Pass::fwd)) {
+  const bool cache_pass = p.pass == Pass::fwd || p.pass == Pass::append;
+  if (p.descale != Descale::none && (bytes_of(p.kv) != 1 || !cache_pass)) {
     return invalid(pair("descale", p.descale) +
-                   " needs fwd with 8-bit inputs; leave descale out or change the dtype");
+                   " needs fwd or append with 8-bit K and V, such as kv=fp8; leave descale out");
   }
+  if (p.descale == Descale::page && p.paged == 0)
+    return invalid("descale=page needs a paged cache, such as paged=16");
+  if (p.descale == Descale::none && p.kv == DType::int8)
+    return invalid("kv=int8 needs factors: descale=tensor, descale=head, descale=token or descale=page");
   return {};
 }
 
@@ -183,7 +215,8 @@ Status dropout(const Problem& p) {
 Status forward_only(const Problem& p) {
   if (p.pass == Pass::fwd) return {};
   const std::string pass(word(p.pass));
-  if (p.lse) return invalid("lse does not go with " + pass + "; only fwd writes LSE (bwd always reads it)");
+  if (p.lse && p.pass != Pass::merge)
+    return invalid("lse does not go with " + pass + "; only fwd and merge write LSE (bwd always reads it)");
   if (p.batch_invariant)
     return invalid("batch_invariant does not go with " + pass + "; it is a promise of fwd");
   if (p.splits != 0)
@@ -207,6 +240,9 @@ Status varlen_sequences(const Problem& p) {
       return invalid(pair("layout", p.layout) +
                      " does not go with varlen, whose tensors are [tokens, heads, dim]; leave layout out");
     }
+    if (p.tk != 0 && !packs_keys(p))
+      return invalid(pair("tk", p.tk) +
+                     " does not go with a KV cache, whose keys are not packed; leave tk out");
     return {};
   }
   if (p.tq != 0) return invalid(pair("tq", p.tq) + " needs varlen; dense problems have b * sq query tokens");
@@ -229,7 +265,7 @@ Status thirty_two_bit_positions(const Problem& p) {
   const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
   for (const regard_role role : {REGARD_Q, REGARD_K}) {
     const Dimensions shape = tensor_spec(p, role).shape;
-    const bool varlen = p.varlen && (role == REGARD_Q || p.paged == 0);
+    const bool varlen = role == REGARD_Q ? p.varlen : packs_keys(p);
     const std::int64_t rows = varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
     if (rows > INT32_MAX) {
       return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +
@@ -250,18 +286,15 @@ Status paged_cache(const Problem& p) {
     if (p.pages != 0) return invalid(pair("pages", p.pages) + " needs a paged cache, such as paged=16");
     return {};
   }
-  if ((p.paged & (p.paged - 1)) != 0) {
-    return invalid(pair("paged", p.paged) + " is not a power of two; use for example paged=16");
-  }
   if (p.pass == Pass::bwd)
     return invalid(pair("paged", p.paged) + " does not go with bwd; a KV cache is for fwd and append");
   if (p.kv_layout == KvLayout::vectorized) {
-    const std::int64_t x = 16 / static_cast<std::int64_t>(bytes_of(p.dtype));
+    const std::int64_t x = 16 / static_cast<std::int64_t>(bytes_of(p.kv));
     for (const auto& [name, value] :
          {std::pair("paged", p.paged), std::pair("d", p.d), std::pair("dv", p.dv)}) {
       if (value % x == 0) continue;
       return invalid(pair(name, value) + " is not a multiple of " + std::to_string(x) +
-                     ", as kv_layout=vectorized needs with " + std::string(word(p.dtype)) +
+                     ", as kv_layout=vectorized needs with " + std::string(word(p.kv)) +
                      "; use kv_layout=linear");
     }
   }
@@ -271,70 +304,151 @@ Status paged_cache(const Problem& p) {
 Status rotary_embedding(const Problem& p) {
   if (p.rope == Rope::none) {
     if (p.rotary != 0) return invalid(pair("rotary", p.rotary) + " needs rope=interleaved or rope=half");
+    if (p.rope_rows != 0)
+      return invalid(pair("rope_rows", p.rope_rows) + " needs rope=interleaved or rope=half");
+    if (p.rope_type != default_bias_type(p.dtype))
+      return invalid(pair("rope_type", p.rope_type) + " needs rope=interleaved or rope=half");
+    if (p.positions != Positions::length)
+      return invalid(pair("positions", p.positions) + " needs rope=interleaved or rope=half");
     return {};
   }
-  if (!writes_cache(p) && p.pass != Pass::append) {
+  if (!writes_cache(p)) {
     return invalid(pair("rope", p.rope) +
                    " needs append, or fwd with new tokens such as snew=1; otherwise inputs come rotated");
   }
   if (bytes_of(p.dtype) == 1)
     return invalid(pair("rope", p.rope) + " does not go with " + std::string(word(p.dtype)) +
                    "; append bf16, fp16 or fp32");
-  if (p.rotary == 0 || p.rotary % 16 != 0 || p.rotary > p.d) {
-    return invalid(pair("rotary", p.rotary) + " is not a multiple of 16 between 16 and " + pair("d", p.d));
+  if (p.rotary == 0 || p.rotary % 2 != 0 || p.rotary > p.d) {
+    return invalid(pair("rotary", p.rotary) + " is not an even number between 2 and " + pair("d", p.d));
+  }
+  if (p.rope_type != p.dtype && p.rope_type != DType::fp32) {
+    return invalid(pair("rope_type", p.rope_type) + " does not go with " + std::string(word(p.dtype)) +
+                   " queries; tables have their type, or fp32");
+  }
+  if (p.positions == Positions::token && p.pass != Pass::append) {
+    return invalid("positions=token needs append; in fwd, queries follow each other from positions=sequence");
   }
   return {};
 }
 
 /// New tokens, written by append or by fwd before it attends.
 Status new_tokens(const Problem& p) {
-  if (p.snew == 0 && p.pass != Pass::append) {
-    if (p.cache == 0) return {};
-    return invalid(
-        pair("cache", p.cache) +
-        " needs append, or fwd with new tokens such as snew=1; otherwise give the b sequences of K "
-        "and V themselves");
+  if (!writes_cache(p)) {
+    if (p.pass == Pass::append)
+      return invalid("append needs new tokens, such as snew=1, or tnew=64 with slots=int64");
+    if (p.positions != Positions::length)
+      return invalid(pair("positions", p.positions) +
+                     " needs new tokens with rope, such as snew=1 rope=half");
+    return {};
   }
-  if (p.pass == Pass::bwd) return invalid(pair("snew", p.snew) + " needs append or fwd; bwd writes no cache");
-  if (p.snew < 1 || p.snew > p.sk) {
-    return invalid(pair("snew", p.snew) + " new tokens do not fit; append writes 1 to " + pair("sk", p.sk) +
-                   " tokens per sequence");
+  if (p.pass != Pass::fwd && p.pass != Pass::append)
+    return invalid("new tokens need append or fwd; " + std::string(word(p.pass)) + " writes no cache");
+  if (p.slots != SlotType::none) return {};
+  if (p.snew == 0) {
+    return invalid(pair("tnew", p.tnew) +
+                   " needs snew=N, the most new tokens of a sequence, or slots=int64 for a slot of each");
   }
-  if (p.varlen) {
+  if (p.snew > p.sk) {
+    return invalid(pair("snew", p.snew) + " new tokens do not fit; a sequence has room for " +
+                   pair("sk", p.sk));
+  }
+  if (p.varlen && packs_keys(p)) {
     return invalid("varlen does not go with " + pair("snew", p.snew) +
-                   ", as append takes [b, snew, heads, dim]; leave varlen out");
-  }
-  if (p.paged > 0 && p.cache != 0) {
-    return invalid(pair("cache", p.cache) + " does not go with " + pair("paged", p.paged) +
-                   ", whose page table says where sequences lie; leave cache out");
-  }
-  if (p.paged > 0 && p.table == PageTable::sglang) {
-    return invalid(pair("table", p.table) + " does not go with " + pair("snew", p.snew) +
-                   ", as its list ends with the last full page; use table=vllm");
+                   " unless K and V are a cache: give cache=N for its sequences, or paged=16");
   }
   return {};
 }
 
-/// append computes no attention; fwd with new tokens does.
-Status append_alone(const Problem& p) {
-  if (p.pass != Pass::append) return {};
-  struct Excluded {
-    bool used;
-    std::string_view word;
-  };
+/// Where append writes each token.
+Status slots(const Problem& p) {
+  if (p.slots == SlotType::none) return {};
+  if (p.pass != Pass::append) {
+    return invalid(pair("slots", p.slots) +
+                   " needs append; fwd writes new tokens after the keys of their sequence");
+  }
+  if (p.tnew == 0 || p.snew != 0) {
+    return invalid(pair("slots", p.slots) + " needs tnew=N, the number of tokens with a slot each" +
+                   (p.snew != 0 ? ", and no snew" : ""));
+  }
+  if (p.lengths || p.left_padding) {
+    return invalid(pair("slots", p.slots) + " does not go with " + (p.lengths ? "lengths" : "left_padding") +
+                   ", as slots are rows of the cache; leave it out");
+  }
+  if (p.rope != Rope::none && p.positions != Positions::token) {
+    return invalid(pair("slots", p.slots) + " with " + pair("rope", p.rope) +
+                   " needs positions=token, as a slot says nothing about a token's position");
+  }
+  return {};
+}
+
+Status cache_sequences(const Problem& p) {
+  if (p.cache == 0) return {};
+  if (p.pass != Pass::fwd && p.pass != Pass::append)
+    return invalid(pair("cache", p.cache) + " needs fwd or append; leave cache out");
+  if (p.paged > 0) {
+    return invalid(pair("cache", p.cache) + " does not go with " + pair("paged", p.paged) +
+                   ", whose page table says where sequences lie; leave cache out");
+  }
+  return {};
+}
+
+Status left_padding(const Problem& p) {
+  if (!p.left_padding) return {};
+  if (p.pass != Pass::fwd && p.pass != Pass::append)
+    return invalid("left_padding needs fwd or append; it is a part of a KV cache");
+  if (packs_keys(p))
+    return invalid(
+        "left_padding does not go with varlen, whose packed sequences have no padding; "
+        "leave it out, or give cache=N or paged=16");
+  return {};
+}
+
+struct Excluded {
+  bool used;
+  std::string_view word;
+};
+
+/// append and merge compute no attention; fwd with new tokens does.
+Status no_attention(const Problem& p) {
+  if (p.pass != Pass::append && p.pass != Pass::merge) return {};
+  const bool merge = p.pass == Pass::merge;
   const Excluded excluded[] = {
-      {p.ranges, "ranges"},           {p.bits, "bits"},
-      {p.bias != Bias::none, "bias"}, {p.sink, "sink"},
-      {p.softcap > 0, "softcap"},     {p.dropout > 0, "dropout"},
+      {p.mask != Mask::none, "mask"},
+      {p.ranges, "ranges"},
+      {p.bits, "bits"},
+      {p.bias != Bias::none, "bias"},
+      {p.sink, "sink"},
+      {p.softcap > 0, "softcap"},
+      {p.dropout > 0, "dropout"},
       {p.scale.has_value(), "scale"},
+      {p.varlen && !merge, "varlen"},
+      {p.lengths && merge, "lengths"},
+      {p.paged > 0 && merge, "paged"},
+      {p.rope != Rope::none && merge, "rope"},
+      {p.descale != Descale::none && merge, "descale"},
+      {p.kv != p.dtype && merge, "kv"},
+      {p.out != default_out(p.dtype) && !merge, "out"},
   };
   for (const Excluded& feature : excluded) {
     if (!feature.used) continue;
-    return invalid(
-        std::string(feature.word) +
-        " does not go with append, which computes no attention; leave it out, or use fwd with snew=" +
-        value_text(p.snew));
+    return invalid(std::string(feature.word) + " does not go with " + std::string(word(p.pass)) +
+                   ", which computes no attention; leave it out" +
+                   (merge                      ? ""
+                    : feature.word == "varlen" ? ", as packed new tokens are tnew=N"
+                                               : ", or use fwd with new tokens"));
   }
+  return {};
+}
+
+Status merged_parts(const Problem& p) {
+  const bool merge = p.pass == Pass::merge;
+  if (!merge && (p.parts != 0 || p.accumulate)) {
+    return invalid((p.accumulate ? std::string("accumulate") : pair("parts", p.parts)) +
+                   " needs merge, which reads partial results; leave it out");
+  }
+  if (merge && p.parts == 0)
+    return invalid("merge needs parts=N, the number of partial results that it reads");
   return {};
 }
 
@@ -358,25 +472,10 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,
-    head_groups,
-    head_dims,
-    output_dtype,
-    eight_bit_inputs,
-    positional_mask,
-    score_modifiers,
-    bias_type,
-    bias_gradient,
-    dropout,
-    forward_only,
-    splits,
-    varlen_sequences,
-    paged_cache,
-    rotary_embedding,
-    new_tokens,
-    append_alone,
-    tensor_sizes,
-    thirty_two_bit_positions,
+    sizes,           head_groups,      head_dims,    cache_dtype,      output_dtype, eight_bit_inputs,
+    positional_mask, score_modifiers,  bias_type,    bias_gradient,    dropout,      forward_only,
+    splits,          varlen_sequences, paged_cache,  rotary_embedding, new_tokens,   slots,
+    cache_sequences, left_padding,     no_attention, merged_parts,     tensor_sizes, thirty_two_bit_positions,
 };
 
 }  // namespace

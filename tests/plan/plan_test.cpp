@@ -323,19 +323,6 @@ TEST(Plan, HeadsOfOneRowAreTreatedAsRowsOfOneHead) {
   }
 }
 
-TEST(Plan, NoTargetTakesARoleWithoutAKernel) {
-  Roles without = 0, used = 0;
-  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
-    without |= static_cast<Roles>(!has_kernel(static_cast<regard_role>(role))) << role;
-  for (const char* text : {"append bf16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 snew=5 rope=half cache=7 lengths",
-                           "fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=16 paged=16",
-                           "fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=16 paged=16 table=sglang lengths"}) {
-    used |= tensor_specs(problem(text)).used;
-    for (const Target& one : *targets()) EXPECT_FALSE(plan(problem(text), one, {})) << text << one.name;
-  }
-  EXPECT_EQ(used & without, without);
-}
-
 TEST(Plan, FewBlocksOfHeadsAsRowsSplitTheKeys) {
   const auto splits = [](std::string_view text, std::string_view on) {
     const Result<Plan> result = plan(problem(text), target(on), {});

@@ -97,7 +97,8 @@ Refusal split_pays(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"forward_tile_sizes", forward_tile_sizes},
+  static constexpr Rule list[] = {{"no_cache", no_cache, true},
+                                  {"forward_tile_sizes", forward_tile_sizes},
                                   {"split_pays", split_pays, true},
                                   {"split_is_invariant", split_is_invariant}};
   return list;

@@ -129,6 +129,7 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> sm90_forward_rules() {
   static constexpr Rule list[] = {
+      {"no_cache", no_cache, true},
       {"ragged_maps_fit", ragged_maps_fit, true},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},

@@ -1,0 +1,22 @@
+// Rules about KV caches.
+#include "plan/rules.h"
+
+namespace regard {
+
+Refusal no_cache(const Question& q) {
+  const Problem& p = q.problem;
+  const std::pair<std::string_view, bool> missing[] = {
+      {"pages", p.paged > 0},
+      {"new tokens", writes_cache(p)},
+      {"cache_index", p.cache > 0},
+      {"left padding", p.left_padding},
+      {"keys and values of another type than that of Q", p.kv != p.dtype},
+      {"factors of tokens", p.descale == Descale::token},
+  };
+  for (const auto& [what, asked] : missing) {
+    if (asked) return "it has no " + std::string(what);
+  }
+  return {};
+}
+
+}  // namespace regard
