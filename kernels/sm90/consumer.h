@@ -213,6 +213,7 @@ class ForwardConsumer {
     if constexpr (wide_heads) asm volatile("" : "+r"(q_address));
     const MatrixDescriptor q(q_address, 0), k(memory_.k(ring_k_.slot), 0);
     shared_.k_full[ring_k_.slot].wait(ring_k_.parity);
+    if constexpr (gathered) make_visible_to_products();
     wgmma_fence();
     const auto bytes_to = [](i32 step, i32 rows) {
       return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
@@ -247,6 +248,7 @@ class ForwardConsumer {
     const i32 slot = ring_v_.slot;
     const MatrixDescriptor v(eight_bits ? memory_.transposed(slot) : memory_.v(slot), block_k * box_bytes);
     (eight_bits ? shared_.transposed_full : shared_.v_full)[slot].wait(ring_v_.parity);
+    if constexpr (gathered) make_visible_to_products();
     wgmma_fence();
     multiply_p(o, p, [&](i32 i) {
       return v.low_at(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes

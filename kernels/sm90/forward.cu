@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
     if (warp == 0) {
       Scheduler scheduler(arguments, shared);
       if constexpr (eight_bits) {
-        AllLoader loader(q, k, v, shared, memory);
+        AllLoader loader(arguments, q, k, v, shared, memory);
 #pragma unroll 1
         for (u32 turn = 0; scheduler.publish_next(); ++turn)
           loader.load(shared.turn[turn % 2], ragged(arguments));
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
       load_turns(QueryLoader(q, shared, memory), arguments, shared, false);
     } else {
       const bool of_v = warp == 3;
-      load_turns(KeyLoader(of_v ? v : k, shared, memory, of_v), arguments, shared, !of_v);
+      load_turns(KeyLoader(arguments, of_v ? v : k, shared, memory, of_v), arguments, shared, !of_v);
     }
   } else {
     if constexpr (consumers > 1) reg_alloc<consumers == 3 ? 160 : 232>();

@@ -1,7 +1,9 @@
 // Loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
 #pragma once
 
+#include "kernels/sm90/gathered_keys.h"
 #include "kernels/sm90/mapped_rows.h"
+#include "kernels/sm90/paged_keys.h"
 #include "kernels/sm90/shared.h"
 
 namespace regard {
@@ -43,52 +45,95 @@ class QueryLoader {
 /// serves two warps.
 class KeyLoader {
  public:
-  REGARD_DEVICE KeyLoader(const TensorMap& map, Sm90ForwardShared& shared, Sm90ForwardMemory memory,
-                          bool of_v)
-      : map_(map),
+  REGARD_DEVICE KeyLoader(const Arguments& a, const TensorMap& map, Sm90ForwardShared& shared,
+                          Sm90ForwardMemory memory, bool of_v)
+      : a_(a),
+        map_(map),
         empty_(of_v ? shared.v_empty : shared.k_empty),
         full_(of_v ? shared.v_full : shared.k_full),
         rows_per_batch_(shared.rows_per_batch[of_v ? 2 : 1]),
         address_(of_v ? memory.v(0) : memory.k(0)),
-        bytes_(static_cast<i32>(of_v ? layout.v : layout.k)) {
+        bytes_(static_cast<i32>(of_v ? layout.v : layout.k)),
+        of_v_(of_v) {
     if (threadIdx.x % wave == 0) prefetch(map_);
   }
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
+    if constexpr (gathered) return gather(turn);
 #pragma unroll 1
     for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile))
       load_tile(turn, tile, ragged);
   }
 
   REGARD_DEVICE void load_tile(const Turn& turn, i32 tile, bool ragged) {
-    const i32 slot = ring_.slot;
-    empty_[slot].wait(ring_.parity ^ 1);
-    __syncwarp();
-    if (threadIdx.x % wave == 0) {
-      const Sequence32& s = turn.work.sequence;
-      const MappedRows keys{map_, ragged, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
-      full_[slot].expect(bytes_);
-      keys.load<block_k, layout.columns, cluster>(address_ + slot * bytes_, bytes_, full_[slot], turn.kv_head,
-                                                  turn.work.first_key + tile * block_k);
-    }
+    const u32 to = free_slot();
+    Barrier& full = full_[ring_.slot];
+    if (threadIdx.x % wave == 0) full.expect(bytes_);
+    load_boxes(turn, turn.work.first_key + tile * block_k, ragged, to, full);
     ring_.advance();
   }
 
  private:
+  /// Waits for room for a tile.
+  REGARD_DEVICE u32 free_slot() const {
+    empty_[ring_.slot].wait(ring_.parity ^ 1);
+    __syncwarp();
+    return address_ + ring_.slot * bytes_;
+  }
+
+  /// Finds the rows of the next tile while those of a tile are copied.
+  REGARD_DEVICE void gather(const Turn& turn) {
+    i32 tile = turn.tiles.start();
+    if (tile < 0) return;
+    GatheredRows rows = find(turn, tile);
+#pragma unroll 1
+    while ((tile = turn.tiles.next(tile)) >= 0) {
+      const GatheredRows next = find(turn, tile);
+      copy(rows, turn);
+      rows = next;
+    }
+    copy(rows, turn);
+  }
+  REGARD_DEVICE GatheredRows find(const Turn& turn, i32 tile) const {
+    return GatheredRows({a_, turn}, turn.work.first_key + tile * block_k);
+  }
+  REGARD_DEVICE void copy(const GatheredRows& rows, const Turn& turn) {
+    const i32 row_bytes = static_cast<i32>(of_v_ ? config::dv : config::d) * element_bytes;
+    const u32 to = free_slot();
+    rows.copy(of_v_ ? a_.v : a_.k, turn.kv_head, to, bytes_, row_bytes, full_[ring_.slot]);
+    ring_.advance();
+  }
+
+  REGARD_DEVICE void load_boxes(const Turn& turn, i32 first_key, bool ragged, u32 to,
+                                const Barrier& full) const {
+    if constexpr (paged && !gathered) {
+      __syncwarp();  // the bytes are expected
+      const PagedKeys keys{map_, rows_per_batch_, {a_, turn}};
+      keys.load<layout.columns>(to, bytes_, full, first_key);
+    } else if (threadIdx.x % wave == 0) {
+      const Sequence32& s = turn.work.sequence;
+      const i32 batch = a_.cache.index != nullptr ? a_.cache.index[s.batch] : s.batch;
+      const MappedRows keys{map_, ragged, batch, batch * rows_per_batch_ + s.first_k, s.sk};
+      keys.load<block_k, layout.columns, cluster>(to, bytes_, full, turn.kv_head, first_key);
+    }
+  }
+
+  const Arguments& a_;
   const TensorMap& map_;
   Barrier *empty_, *full_;
   i32 rows_per_batch_;
   u32 address_;
   i32 bytes_;  // of a tile
+  bool of_v_;
   Ring<stages> ring_;
 };
 
 /// Q, K and V of each turn by one warp.
 class AllLoader {
  public:
-  REGARD_DEVICE AllLoader(const TensorMap& q, const TensorMap& k, const TensorMap& v,
+  REGARD_DEVICE AllLoader(const Arguments& a, const TensorMap& q, const TensorMap& k, const TensorMap& v,
                           Sm90ForwardShared& shared, Sm90ForwardMemory memory)
-      : q_(q, shared, memory), k_(k, shared, memory, false), v_(v, shared, memory, true) {}
+      : q_(q, shared, memory), k_(a, k, shared, memory, false), v_(a, v, shared, memory, true) {}
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     q_.load(turn, ragged);

@@ -6,9 +6,11 @@
 
 namespace regard {
 
-/// For sequences that do not fill their tensors, or are packed in them; not in clusters.
+/// For sequences that do not fill their tensors, or are packed in them, or lie in a KV cache; not in
+/// clusters.
 REGARD_INLINE bool ragged(const Arguments& a) {
-  return config::cluster <= 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
+  return config::cluster <= 1 && (config::paged || a.offsets_q != nullptr || a.lengths_q != nullptr ||
+                                  a.lengths_k != nullptr || a.cache.present);
 }
 
 }  // namespace regard

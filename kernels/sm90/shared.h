@@ -44,7 +44,8 @@ struct Turn {
   i32 kv_head, end_head;  // end_head: past the last query head of kv_head
   KeyTiles tiles;
   VisibleTiles visible[visible_tile_ranges];
-  bool safe_softmax;  // redoes rows that overflowed
+  bool safe_softmax;     // redoes rows that overflowed
+  i32 first_key, sinks;  // paged, with a window: the first key that a row sees, and the end of the sinks
 };
 
 struct Sm90ForwardShared {
@@ -83,9 +84,9 @@ struct Sm90ForwardShared {
       q_empty[0][i].init(4);
     }
     if (i < stages) {
-      k_full[i].init(1);
+      k_full[i].init(gathered ? wave : 1);
       k_empty[i].init(cluster * consumer_warps);
-      v_full[i].init(1);
+      v_full[i].init(gathered ? wave : 1);
       v_empty[i].init(eight_bits ? helper_warps : cluster * consumer_warps);
       transposed_full[i].init(helper_warps);
       transposed_empty[i].init(consumer_warps);

@@ -15,10 +15,14 @@ constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, config::pa
 constexpr bool pack_gqa = config::pack_gqa > 0, wide_heads = config::d > 128;
 constexpr bool windowed = config::mask != Mask::none;
 constexpr bool split_kv = config::split > 0;  // the keys
+// Whether K and V lie in pages, and whether threads copy their rows: pages have no boxes of several rows.
+constexpr bool paged = config::paged, gathered = paged && config::box_k == 1;
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
 // the tiles that any of their rows sees.
 constexpr i32 cluster = config::cluster > 1 ? config::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
+static_assert(!gathered || !eight_bits);  // one warp loads everything, and has no registers to spare
+static_assert(!paged || (cluster == 1 && config::box_k > 0 && block_k % config::box_k == 0));
 static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_gqa)));
 
 /// Which part of the keys a block of work has, if they are split.

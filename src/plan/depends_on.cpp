@@ -49,6 +49,7 @@ Signature inner_loop_on_cpu(const Signature& s) {
 Signature inner_loop_on_gpu(const Signature& s) {
   Signature c = inner_loop_on_cpu(s);
   if (has_elementwise_bias(s.bias)) c.bias_type = s.bias_type;
+  c.paged = s.paged;
   return c;
 }
 

@@ -259,6 +259,10 @@ inline bool packs_new(const Problem& p) {
 inline bool packs_keys(const Problem& p) {
   return p.varlen && p.paged == 0 && p.cache == 0;
 }
+/// Whether sequences have lengths of their own.
+inline bool has_own_lengths(const Problem& p) {
+  return p.varlen || p.lengths || p.left_padding || (p.paged > 0 && p.table == PageTable::sglang);
+}
 /// Whether a logical length can be negative, which means that the sequence has no keys and takes no new ones.
 inline bool is_cache(const Problem& p) {
   return p.paged > 0 || p.cache > 0 || writes_cache(p);

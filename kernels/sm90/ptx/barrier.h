@@ -23,6 +23,10 @@ class Barrier {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
                  : "memory");
   }
+  /// Arrives once this thread's copies to shared memory (ptx/copy.h) are done.
+  REGARD_DEVICE void arrive_after_copies() {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address()) : "memory");
+  }
   /// Returns at once for the parity of the phase before the first, 1.
   REGARD_DEVICE void wait(u32 parity) {
     asm volatile(
@@ -37,6 +41,12 @@ class Barrier {
  private:
   u64 state_;
 };
+
+/// Makes writes to shared memory, of this thread or of those that it has synchronized with, visible to matrix
+/// instructions, of this thread or of those that synchronize with it afterwards.
+REGARD_DEVICE void make_visible_to_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 /// Hardware barriers by number, between whole warps of `threads` threads: some arrive, the others wait for
 /// them.

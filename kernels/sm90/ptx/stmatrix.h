@@ -17,9 +17,4 @@ REGARD_DEVICE void stmatrix_trans(u32 address, const u32 (&x)[4]) {
                "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
                : "memory");
 }
-/// Makes this thread's writes visible to matrix instructions of threads that synchronize with it afterwards.
-REGARD_DEVICE void make_visible_to_products() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 }  // namespace regard

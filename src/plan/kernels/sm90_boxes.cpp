@@ -4,11 +4,12 @@
 
 #include "kernels/sm90/boxes.h"
 #include "plan/stage.h"
+#include "problem/tensors.h"
 
 namespace regard {
 
 bool is_ragged(const Problem& p) {
-  return p.varlen || p.lengths;
+  return has_own_lengths(p) || is_cache(p);
 }
 
 namespace {
@@ -43,8 +44,10 @@ BoxedRows rows_of_queries(const Problem& p, const char* name, const Rows& rows, 
 
 BoxedRows rows_of_keys(const Problem& p, const char* name, const Rows& rows, std::int64_t columns,
                        DType dtype) {
-  return with_strides_in_use(
-      {name, dtype, rows, columns, p.varlen ? key_tokens(p) : p.sk, p.hk, p.varlen ? 1 : p.b}, is_ragged(p));
+  BoxedRows keys{name, dtype, rows, columns, p.sk, p.hk, p.cache != 0 ? p.cache : p.b};
+  if (packs_keys(p)) keys.count = key_tokens(p), keys.batches = 1;
+  if (p.paged > 0) keys.count = p.paged, keys.batches = tensor_spec(p, REGARD_K).shape[0];
+  return with_strides_in_use(keys, is_ragged(p));
 }
 
 BoxedRows without_map(BoxedRows tensor) {
@@ -78,11 +81,18 @@ Status reachable(const Problem& p, const BoxedRows& tensor, const BoxesOf& of) {
         "{} has a stride of {} elements, and TMA takes positive ones below {}; family={} takes any",
         tensor.name, stride, most_bytes / bytes, of.instead));
   }
-  if (is_ragged(p) && tensor.batches > 1 && rows.batch % rows.row != 0)
+  if (!is_ragged(p) || tensor.batches <= 1) return {};
+  if (rows.batch % rows.row != 0)
     return refused(
         fmt::format("{} has lengths and a batch stride of {}, which is no multiple of its row stride {}; "
                     "family={} takes any",
                     tensor.name, rows.batch, rows.row, of.instead));
+  // A ragged map counts rows over all batches, in 32 bits.
+  const std::int64_t last = product({tensor.batches - 1, rows.batch / rows.row});
+  if (last + tensor.count >= std::int64_t{1} << 31)
+    return refused(
+        fmt::format("{} reaches over 2^31 rows, which TMA does not count; family={} takes any number",
+                    tensor.name, of.instead));
   return {};
 }
 

@@ -19,6 +19,15 @@ std::int64_t pack_gqa_rows_of_head(const Problem& p, std::int64_t block_q) {
   return Sm90ForwardLayout::pack_gqa_rows(p.sq, p.hq / p.hk, block_q);
 }
 
+std::int64_t keys_of_box(const Problem& p, std::int64_t block_k) {
+  if (p.paged == 0) return 0;
+  if (p.paged % block_k == 0) return block_k;
+  constexpr std::int64_t most = 64, least = 16;  // smaller boxes take longer than copies by threads
+  std::int64_t rows = most;
+  while (p.paged % rows != 0 || block_k % rows != 0) rows /= 2;
+  return rows < least ? 1 : rows;
+}
+
 std::int64_t pack_gqa_work(const Problem& p, std::int64_t block_q) {
   return ceil_divide(p.hq / p.hk * pack_gqa_rows_of_head(p, block_q), block_q);
 }
@@ -73,7 +82,7 @@ Sm90ForwardSchedule grouped_batch_heads(const Plan& plan, std::int64_t work, std
   // Sequences of different lengths are processed one after the other, the longest first.
   const std::int64_t in_cache =
       std::max<std::int64_t>(batch_heads_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
-  if (p.varlen || p.lengths) return group(std::min(in_cache, heads));
+  if (has_own_lengths(p)) return group(std::min(in_cache, heads));
   // A group starts with its longest work, which reads keys that no block has read yet. Small groups read
   // evenly; the last one is large, so that work ends evenly.
   const std::int64_t batch_heads = product({p.b, heads});
@@ -103,6 +112,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   stage.schedule = Schedule(grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq));
   if (rows_of_head > 0) stage.key.algorithm.pack_gqa = block_q / rows_of_head;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
+  stage.key.algorithm.box_k = keys_of_box(p, tile.algorithm.block_k);
   // Work of equal size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   if (!every_row_sees_all_keys(p) && work > plan.workers)

@@ -5,6 +5,7 @@
 
 #include "plan/kernels/sm90_forward.h"
 #include "plan/stage.h"
+#include "problem/tensors.h"
 
 namespace regard {
 namespace {
@@ -27,24 +28,30 @@ Status output_fits(const Problem& p, const KernelKey& kernel, const BoxedRows& o
 Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, const Arguments& arguments) {
   const Problem& p = plan.problem;
   // Without keys there is no K and no V; their maps then describe tensors that exist.
-  const bool has_keys = (p.varlen ? key_tokens(p) : p.sk) > 0;
+  const bool has_keys = p.sk > 0 && !is_empty(tensor_spec(p, REGARD_K));
   const Rows &k_rows = has_keys ? arguments.k : arguments.q, &v_rows = has_keys ? arguments.v : arguments.q;
   const BoxedRows q_rows = rows_of_queries(p, "q", arguments.q, p.d, p.dtype),
                   k = rows_of_keys(p, "k", k_rows, p.d, p.dtype),
                   v = rows_of_keys(p, "v", v_rows, p.dv, p.dtype),
                   o_rows = rows_of_queries(p, "o", arguments.o, p.dv, p.out);
-  for (const BoxedRows* tensor : {&q_rows, &k, &v})
-    if (Status status = reachable(p, *tensor, forward); !status) return tl::unexpected(status.error());
+  const Algorithm& a = stage.key.algorithm;
+  const bool gathers = a.box_k == 1;
+  if (Status status = reachable(p, q_rows, forward); !status) return tl::unexpected(status.error());
+  for (const BoxedRows* tensor : {&k, &v}) {
+    const Status status = gathers ? aligned(*tensor, forward) : reachable(p, *tensor, forward);
+    if (!status) return tl::unexpected(status.error());
+  }
   if (Status status = output_fits(p, stage.key, o_rows); !status) return tl::unexpected(status.error());
 
-  const Algorithm& a = stage.key.algorithm;
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.pack_gqa), group_rows);
   const TensorBox q = box_of(p, q_rows, rows, group_rows / rows);
   // If the kernel stores O without a map, any tensor will do.
   const TensorBox o = stores_boxes(stage.key) ? box_of(p, o_rows, Sm90ForwardLayout::warp_rows) : q;
-  return TensorBoxes{{q, box_of(p, k, a.block_k), box_of(p, v, a.block_k), o}, 4};
+  if (gathers) return TensorBoxes{{q, q, q, o}, 4};
+  const std::int64_t keys = a.box_k > 0 ? a.box_k : a.block_k;
+  return TensorBoxes{{q, box_of(p, k, keys), box_of(p, v, keys), o}, 4};
 }
 
 }  // namespace regard

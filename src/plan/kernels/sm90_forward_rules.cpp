@@ -5,6 +5,7 @@
 #include <set>
 
 #include "plan/gpu_rows.h"
+#include "plan/kernels/sm90_boxes.h"
 #include "plan/kernels/sm90_forward.h"
 #include "plan/kernels/sm90_unsupported.h"
 #include "plan/plan_parts.h"
@@ -39,6 +40,23 @@ Refusal has_what_is_asked(const Question& q) {
   return sm90_unsupported(p, instead);
 }
 
+Refusal pages_are_boxes(const Question& q) {
+  const Problem& p = q.problem;
+  constexpr std::string_view instead = "portable_forward";
+  if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", instead);
+  if (p.descale == Descale::token || p.descale == Descale::page)
+    return unsupported("factors of tokens or pages", instead);
+  if (writes_cache(p)) return unsupported("new tokens", instead);
+  if (p.paged == 0) return {};
+  if (p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", instead);
+  if (p.left_padding) return unsupported("left padding in pages", instead);
+  const bool gathers = keys_of_box(p, q.candidate.tile->algorithm.block_k) == 1;
+  if (!gathers) return {};
+  if (bytes_of(p.dtype) == 1)
+    return unsupported("8-bit keys and values in pages that are not a multiple of 16 rows", instead);
+  return too_large_for(q, "rows that threads copy");
+}
+
 Refusal smallest_tile(const Question& q) {
   const Problem& p = q.problem;
   const Target::Tile& tile = *q.candidate.tile;
@@ -59,7 +77,8 @@ Refusal clusters_share_keys(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
-  if (!p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
+  if (!p.varlen && !p.lengths && !is_cache(p) && !p.left_padding && !splits_keys(*q.candidate.recipe))
+    return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "
       "stay whole; use a tile without clusters");
@@ -103,7 +122,7 @@ Refusal packs_gqa(const Question& q) {
 Refusal ragged_maps_fit(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t most = Sm90ForwardLayout::most_map_rows;
-  if ((!p.varlen && !p.lengths) || (p.sq <= most && p.sk <= most)) return {};
+  if (!is_ragged(p) || (p.sq <= most && p.sk <= most)) return {};
   const bool queries = p.sq > most;
   return fmt::format("{}={} is too large for its tensor maps; with lengths sequences have at most {} rows",
                      queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
@@ -129,7 +148,7 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> sm90_forward_rules() {
   static constexpr Rule list[] = {
-      {"no_cache", no_cache, true},
+      {"pages_are_boxes", pages_are_boxes, true},
       {"ragged_maps_fit", ragged_maps_fit, true},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},

@@ -1,0 +1,32 @@
+// Where the keys of a turn lie in the pages of a KV cache.
+#pragma once
+
+#include "kernels/sm90/shared.h"
+
+namespace regard {
+
+struct PagedRows {
+  const Arguments& a;
+  const Turn& turn;
+
+  struct Place {
+    i32 page, row;  // in the page
+    i32 count;      // rows of the page that belong to the sequence
+  };
+
+  /// Whether any of the keys [begin, end) is seen. Pages left of the window may be given away.
+  REGARD_DEVICE bool needed(i32 begin, i32 end) const {
+    return begin < turn.work.sequence.sk && (!windowed || end > turn.first_key || begin < turn.sinks);
+  }
+
+  /// Of a key that is needed.
+  REGARD_DEVICE Place find(i32 key) const {
+    const u32 page = static_cast<u32>(a.cache.page), block = static_cast<u32>(key) / page;
+    const i32 begin = static_cast<i32>(block * page), batch = turn.work.sequence.batch;
+    const i32* pages = a.cache.page_table + (a.cache.page_offsets ? a.cache.page_offsets[batch]
+                                                                  : batch * a.cache.page_table_batch);
+    return {pages[block], key - begin, min(static_cast<i32>(page), turn.work.sequence.sk - begin)};
+  }
+};
+
+}  // namespace regard
