@@ -78,11 +78,12 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.sink_tokens = p.sink_tokens;
 }
 
-/// [1], [1|b, hk], [pages, hk], or rows without columns: [b, s, h] or, packed, [t, h].
-Rows factor_rows(const Tensor& tensor) {
+/// [1], [1|b, hk], [pages, hk], or K without its columns: [b, s, h] or, packed, [t, h].
+Rows factor_rows(const Problem& p, const Tensor& tensor) {
   if (!present(tensor) || tensor.rank == 1) return {tensor.data, 0, 0, 0};
-  if (tensor.rank == 2) return {tensor.data, stride_or_zero(tensor, 0), tensor.strides[1], 0};
-  return {tensor.data, tensor.strides[0], tensor.strides[2], tensor.strides[1]};
+  if (tensor.rank == 3) return {tensor.data, tensor.strides[0], tensor.strides[2], tensor.strides[1]};
+  if (p.descale == Descale::token) return {tensor.data, 0, tensor.strides[1], tensor.strides[0]};
+  return {tensor.data, stride_or_zero(tensor, 0), tensor.strides[1], 0};
 }
 
 /// [rows, n]
@@ -95,7 +96,7 @@ bool is_vectorized(const Problem& p) {
 }
 
 void bind_cache_sizes(const Problem& p, Arguments& a) {
-  a.cache.present = is_cache(p) || p.left_padding;
+  a.cache.present = is_cache(p);
   a.cache.page = p.paged;
   a.added.most = p.snew;
   a.added.total = p.tnew;
@@ -211,9 +212,9 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.lengths_k = pointer<const i32>(t[REGARD_LENGTHS_K]);
   a.ranges = pointer<const i32>(t[REGARD_RANGES]);
   a.ranges_batch = t[REGARD_RANGES].rank == 3 ? stride_or_zero(t[REGARD_RANGES], 0) : 0;
-  a.descale_q = factor_rows(t[REGARD_DESCALE_Q]);
-  a.descale_k = factor_rows(t[REGARD_DESCALE_K]);
-  a.descale_v = factor_rows(t[REGARD_DESCALE_V]);
+  a.descale_q = factor_rows(p, t[REGARD_DESCALE_Q]);
+  a.descale_k = factor_rows(p, t[REGARD_DESCALE_K]);
+  a.descale_v = factor_rows(p, t[REGARD_DESCALE_V]);
   bind_cache(p, given, a);
   bind_new_tokens(given, a);
   bind_positions(p, t[REGARD_POSITIONS], a);

@@ -10,11 +10,11 @@ Refusal no_cache(const Question& q) {
       {"new tokens", writes_cache(p)},
       {"cache_index", p.cache > 0},
       {"left padding", p.left_padding},
-      {"keys and values of another type than that of Q", p.kv != p.dtype},
+      {"K and V of another type than Q", p.kv != p.dtype},
       {"factors of tokens", p.descale == Descale::token},
   };
   for (const auto& [what, asked] : missing) {
-    if (asked) return "it has no " + std::string(what);
+    if (asked) return "it does not take " + std::string(what);
   }
   return {};
 }

@@ -186,6 +186,14 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
   return check_alignment(spec, tensor);
 }
 
+/// Without a cache_index, sequence i of the batch is sequence i of the cache.
+Status check_cache_index(const Problem& p, const regard_arguments& arguments) {
+  const bool by_index = arguments.tensor[REGARD_CACHE_INDEX].data != nullptr;
+  if (by_index || p.cache == 0 || p.b <= p.cache || p.slots != SlotType::none) return {};
+  return invalid("the cache has " + std::to_string(p.cache) + " sequences, fewer than the batch of " +
+                 std::to_string(p.b) + "; give cache_index, or a larger cache");
+}
+
 /// Kernels read inputs until the last output is written, and write outputs in any order.
 Status check_outputs(const TensorSpecs& specs, Roles given, const regard_arguments& arguments) {
   const auto& tensors = arguments.tensor;
@@ -233,6 +241,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
         "the problem says 'lengths', but neither lengths_q nor lengths_k is given; give one or drop the "
         "word");
   }
+  if (Status status = check_cache_index(problem, arguments); !status) return status;
   return check_outputs(specs, given, arguments);
 }
 

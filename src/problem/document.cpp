@@ -99,6 +99,8 @@ std::string word_help_markdown() {
   append_enumeration<Mask>(markdown, "Masks");
   append_enumeration<Bias>(markdown, "Biases");
   append_enumeration<Descale>(markdown, "Descale factors");
+  append_enumeration<SlotType>(markdown, "Slots of new tokens");
+  append_enumeration<Positions>(markdown, "Positions of new tokens");
   append_enumeration<PageTable>(markdown, "Page tables");
   append_enumeration<KvLayout>(markdown, "Layouts of pages");
   append_enumeration<Rope>(markdown, "Rotary embeddings");

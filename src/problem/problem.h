@@ -125,7 +125,7 @@ using OptionalScale = std::optional<double>;
 // window fields.
 #define REGARD_PROBLEM_FIELDS(X)                                                                        \
   X(SIGNATURE, Pass, pass, Pass::fwd, "fwd, bwd, append or merge")                                      \
-  X(SIGNATURE, DType, dtype, DType::bf16, "type of Q, K and V")                                         \
+  X(SIGNATURE, DType, dtype, DType::bf16, "type of Q, and of K and V where kv is not given")            \
   X(SIGNATURE, DType, kv, DType::bf16, "type of K and V: that of Q, or an 8-bit type")                  \
   X(SIGNATURE, DType, out, DType::bf16, "type of O; by default that of Q, bf16 for fp8 inputs")         \
   X(SIGNATURE, std::int64_t, d, 0, "head dimension of Q and K; also sets dv where dv is not given")     \
@@ -162,12 +162,12 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, std::int64_t, hq, 1, "query heads")                                                          \
   X(SHAPE, std::int64_t, hk, 1, "key/value heads; hq must be a multiple")                               \
   X(SHAPE, std::int64_t, sq, 0, "query length; with varlen the longest")                                \
-  X(SHAPE, std::int64_t, sk, 0, "key length; with varlen the longest")                                  \
+  X(SHAPE, std::int64_t, sk, 0, "key length; with varlen or in a KV cache the longest")                 \
   X(SHAPE, std::int64_t, tq, 0, "total query tokens (varlen); 0 means b * sq")                          \
   X(SHAPE, std::int64_t, tk, 0, "total key tokens (varlen); 0 means b * sk")                            \
   X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence, written into the cache K and V first")      \
   X(SHAPE, std::int64_t, tnew, 0, "total new tokens where they are packed, and snew is the longest")    \
-  X(SHAPE, std::int64_t, cache, 0, "sequences in the dense cache K and V, whose rows are not packed")   \
+  X(SHAPE, std::int64_t, cache, 0, "sequences of a dense KV cache; 0 means b, or packed keys (varlen)") \
   X(SHAPE, std::int64_t, pages, 0, "pages in the cache; 0 means b * ceil(sk / paged)")                  \
   X(SHAPE, std::int64_t, rope_rows, 0, "rows of the rope tables; 0 means sk")                           \
   X(SHAPE, std::int64_t, parts, 0, "partial results that merge reads")                                  \
@@ -263,9 +263,10 @@ inline bool packs_keys(const Problem& p) {
 inline bool has_own_lengths(const Problem& p) {
   return p.varlen || p.lengths || p.left_padding || (p.paged > 0 && p.table == PageTable::sglang);
 }
-/// Whether a logical length can be negative, which means that the sequence has no keys and takes no new ones.
+/// Whether K and V are a KV cache. There a logical length can be negative, which means that the sequence has
+/// no keys and takes no new ones.
 inline bool is_cache(const Problem& p) {
-  return p.paged > 0 || p.cache > 0 || writes_cache(p);
+  return p.paged > 0 || p.cache > 0 || p.left_padding || writes_cache(p);
 }
 
 /// Multiply-adds counted as two: 2 b hq sq sk (d + dv) forward, 2.5 times that backward; with a mask only the

@@ -201,7 +201,7 @@ regard_use use_rope(const Problem& p) {
 regard_use use_cache_index(const Problem& p) {
   return optional_if(p.cache > 0 && p.slots == SlotType::none);
 }
-/// SlotType say where new tokens go without a table.
+/// Slots say where new tokens go without a table.
 bool pages_by(const Problem& p, PageTable table) {
   return p.paged > 0 && p.table == table && p.slots == SlotType::none;
 }
@@ -486,7 +486,7 @@ std::string_view word(regard_dtype dtype) {
 }
 
 regard_dtype c_dtype(DType dtype) {
-  return static_cast<regard_dtype>(dtype);  // the first five have the same values (checked by a test)
+  return static_cast<regard_dtype>(dtype);  // the same values (checked by a test)
 }
 
 }  // namespace regard

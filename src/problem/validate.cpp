@@ -2,6 +2,7 @@
 // would work; the list at the end is evaluated from top to bottom.
 #include <cmath>
 
+#include "problem/fields.h"
 #include "problem/tensors.h"
 #include "problem/values.h"
 
@@ -42,10 +43,10 @@ Status sizes(const Problem& p) {
       {"tk", p.tk, 0},
       {"snew", p.snew, 0},
       {"tnew", p.tnew, 0},
-      {"rope_rows", p.rope_rows, 0},
-      {"parts", p.parts, 0},
       {"cache", p.cache, 0},
       {"pages", p.pages, 0},
+      {"rope_rows", p.rope_rows, 0},
+      {"parts", p.parts, 0},
       {"splits", p.splits, 0},
       {"paged", p.paged, 0},
       {"rotary", p.rotary, 0},
@@ -120,15 +121,28 @@ Status eight_bit_inputs(const Problem& p) {
   if (eight_bits && p.pass == Pass::bwd) {
     return invalid("bwd does not take " + std::string(word(p.dtype)) + "; backward is bf16, fp16 or fp32");
   }
-  const bool cache_pass = p.pass == Pass::fwd || p.pass == Pass::append;
-  if (p.descale != Descale::none && (bytes_of(p.kv) != 1 || !cache_pass)) {
-    return invalid(pair("descale", p.descale) +
-                   " needs fwd or append with 8-bit K and V, such as kv=fp8; leave descale out");
+  return {};
+}
+
+Status descale_factors(const Problem& p) {
+  if (p.descale == Descale::none) {
+    if (p.kv != DType::int8) return {};
+    return invalid("kv=int8 needs factors: descale=tensor, descale=head, descale=token or descale=page");
   }
+  if (p.pass == Pass::bwd)
+    return invalid(pair("descale", p.descale) +
+                   " does not go with bwd, which takes no 8-bit tensors; leave it out");
+  if (bytes_of(p.kv) != 1)
+    return invalid(pair("descale", p.descale) + " needs 8-bit K and V, such as kv=fp8; leave descale out");
   if (p.descale == Descale::page && p.paged == 0)
     return invalid("descale=page needs a paged cache, such as paged=16");
-  if (p.descale == Descale::none && p.kv == DType::int8)
-    return invalid("kv=int8 needs factors: descale=tensor, descale=head, descale=token or descale=page");
+  if (bytes_of(p.dtype) != 1) return {};
+  if (p.pass == Pass::append || (p.descale == Descale::token && writes_cache(p))) {
+    return invalid(pair("descale", p.descale) + " does not go with new tokens of " +
+                   std::string(word(p.dtype)) +
+                   ", which are copied and not quantised; give bf16, fp16 or fp32 tokens and " +
+                   pair("kv", p.kv) + (p.pass == Pass::append ? ", or leave descale out" : ""));
+  }
   return {};
 }
 
@@ -250,29 +264,42 @@ Status varlen_sequences(const Problem& p) {
   return {};
 }
 
-/// Offsets, lengths, ranges and page numbers are int32.
+Status too_many(std::int64_t count, std::string_view what, std::string_view reason,
+                std::string_view remedy = "") {
+  return invalid(std::to_string(count) + " " + std::string(what) + " are too many for " +
+                 std::string(reason) + ", whose int32 numbers end at 2147483647" + std::string(remedy));
+}
+
+/// Which word makes the positions of queries and keys int32; empty: none.
+std::string_view word_of_positions(const Problem& p) {
+  const std::pair<bool, std::string_view> words[] = {{p.varlen, "varlen"},
+                                                     {p.lengths, "lengths"},
+                                                     {p.ranges, "ranges"},
+                                                     {p.paged > 0, "paged"},
+                                                     {p.left_padding, "left_padding"}};
+  for (const auto& [given, word] : words)
+    if (given) return word;
+  return {};
+}
+
+/// Offsets, lengths, ranges, and the numbers of pages and sequences are int32.
 Status thirty_two_bit_positions(const Problem& p) {
-  if (p.paged > 0) {
-    const std::int64_t pages = tensor_spec(p, REGARD_K).shape[0];
-    if (pages > INT32_MAX) {
-      return invalid(
-          std::to_string(pages) +
-          " pages are too many for an int32 page table, whose numbers end at 2147483647; use larger "
-          "pages");
-    }
+  const Dimensions keys = tensor_spec(p, REGARD_K).shape;
+  if (p.paged > 0 && keys[0] > INT32_MAX)
+    return too_many(keys[0], "pages", "a page table", "; use larger pages");
+  if (p.cache > INT32_MAX) return too_many(p.cache, "sequences", "cache_index");
+  if (p.tnew > INT32_MAX && p.slots == SlotType::none) return too_many(p.tnew, "new tokens", "offsets_new");
+  if (p.slots == SlotType::int32) {
+    std::int64_t rows = 0;
+    if (__builtin_mul_overflow(keys[0], p.paged > 0 ? p.paged : p.sk, &rows)) rows = INT64_MAX;
+    if (rows - 1 > INT32_MAX) return too_many(rows, "rows of the cache", "slots=int32", "; use slots=int64");
   }
-  if (!p.varlen && !p.lengths && !p.ranges) return {};
-  const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
-  for (const regard_role role : {REGARD_Q, REGARD_K}) {
-    const Dimensions shape = tensor_spec(p, role).shape;
-    const bool varlen = role == REGARD_Q ? p.varlen : packs_keys(p);
-    const std::int64_t rows = varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
-    if (rows > INT32_MAX) {
-      return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +
-                     std::string(" rows are too many for ") + std::string(reason) +
-                     ", whose int32 positions end at 2147483647");
-    }
-  }
+  const std::string_view reason = word_of_positions(p);
+  if (reason.empty()) return {};
+  const std::int64_t query_rows = p.varlen ? tensor_spec(p, REGARD_Q).shape[0] : p.sq;
+  const std::int64_t key_rows = packs_keys(p) ? keys[0] : p.sk;
+  if (query_rows > INT32_MAX && p.pass != Pass::append) return too_many(query_rows, "query rows", reason);
+  if (key_rows > INT32_MAX && p.pass != Pass::merge) return too_many(key_rows, "key rows", reason);
   return {};
 }
 
@@ -298,6 +325,11 @@ Status paged_cache(const Problem& p) {
                      "; use kv_layout=linear");
     }
   }
+  if (p.pass == Pass::append && p.table == PageTable::sglang && p.lengths) {
+    return invalid(
+        "lengths does not go with append and table=sglang, as the pages of a sequence and the length of its "
+        "last page say how long it is; leave lengths out");
+  }
   return {};
 }
 
@@ -306,7 +338,7 @@ Status rotary_embedding(const Problem& p) {
     if (p.rotary != 0) return invalid(pair("rotary", p.rotary) + " needs rope=interleaved or rope=half");
     if (p.rope_rows != 0)
       return invalid(pair("rope_rows", p.rope_rows) + " needs rope=interleaved or rope=half");
-    if (p.rope_type != default_bias_type(p.dtype))
+    if (p.rope_type != default_type(Field::rope_type, p.dtype))
       return invalid(pair("rope_type", p.rope_type) + " needs rope=interleaved or rope=half");
     if (p.positions != Positions::length)
       return invalid(pair("positions", p.positions) + " needs rope=interleaved or rope=half");
@@ -323,11 +355,14 @@ Status rotary_embedding(const Problem& p) {
     return invalid(pair("rotary", p.rotary) + " is not an even number between 2 and " + pair("d", p.d));
   }
   if (p.rope_type != p.dtype && p.rope_type != DType::fp32) {
-    return invalid(pair("rope_type", p.rope_type) + " does not go with " + std::string(word(p.dtype)) +
-                   " queries; tables have their type, or fp32");
+    const std::string type(word(p.dtype));
+    return invalid(pair("rope_type", p.rope_type) + " does not go with " + type + "; the tables are " +
+                   (p.dtype == DType::fp32 ? type : type + " or fp32"));
   }
   if (p.positions == Positions::token && p.pass != Pass::append) {
-    return invalid("positions=token needs append; in fwd, queries follow each other from positions=sequence");
+    return invalid(
+        "positions=token needs append; in fwd the tokens of a sequence have consecutive positions, from "
+        "positions=sequence on");
   }
   return {};
 }
@@ -335,19 +370,18 @@ Status rotary_embedding(const Problem& p) {
 /// New tokens, written by append or by fwd before it attends.
 Status new_tokens(const Problem& p) {
   if (!writes_cache(p)) {
-    if (p.pass == Pass::append)
-      return invalid("append needs new tokens, such as snew=1, or tnew=64 with slots=int64");
-    if (p.positions != Positions::length)
-      return invalid(pair("positions", p.positions) +
-                     " needs new tokens with rope, such as snew=1 rope=half");
-    return {};
+    if (p.pass != Pass::append) return {};
+    return invalid("append needs new tokens, such as snew=1, or tnew=64 with slots=int64");
   }
-  if (p.pass != Pass::fwd && p.pass != Pass::append)
-    return invalid("new tokens need append or fwd; " + std::string(word(p.pass)) + " writes no cache");
+  if (p.pass != Pass::fwd && p.pass != Pass::append) {
+    return invalid((p.snew != 0 ? pair("snew", p.snew) : pair("tnew", p.tnew)) + " needs append or fwd; " +
+                   std::string(word(p.pass)) + " writes no cache");
+  }
   if (p.slots != SlotType::none) return {};
   if (p.snew == 0) {
-    return invalid(pair("tnew", p.tnew) +
-                   " needs snew=N, the most new tokens of a sequence, or slots=int64 for a slot of each");
+    return invalid(
+        pair("tnew", p.tnew) +
+        " needs snew=N, the most new tokens of a sequence, or slots=int64 for a slot of each token");
   }
   if (p.snew > p.sk) {
     return invalid(pair("snew", p.snew) + " new tokens do not fit; a sequence has room for " +
@@ -371,17 +405,22 @@ Status slots(const Problem& p) {
     return invalid(pair("slots", p.slots) + " needs tnew=N, the number of tokens with a slot each" +
                    (p.snew != 0 ? ", and no snew" : ""));
   }
-  if (p.lengths || p.left_padding) {
-    return invalid(pair("slots", p.slots) + " does not go with " + (p.lengths ? "lengths" : "left_padding") +
-                   ", as slots are rows of the cache; leave it out");
+  const bool table = p.table != PageTable::vllm;
+  if (p.lengths || p.left_padding || table) {
+    return invalid(pair("slots", p.slots) + " does not go with " +
+                   (p.lengths ? "lengths"
+                    : table   ? pair("table", p.table)
+                              : "left_padding") +
+                   ", as a slot says the row of the cache; leave it out");
   }
   if (p.rope != Rope::none && p.positions != Positions::token) {
     return invalid(pair("slots", p.slots) + " with " + pair("rope", p.rope) +
-                   " needs positions=token, as a slot says nothing about a token's position");
+                   " needs positions=token, as a slot does not say the position of its token");
   }
   return {};
 }
 
+/// A dense cache.
 Status cache_sequences(const Problem& p) {
   if (p.cache == 0) return {};
   if (p.pass != Pass::fwd && p.pass != Pass::append)
@@ -396,47 +435,43 @@ Status cache_sequences(const Problem& p) {
 Status left_padding(const Problem& p) {
   if (!p.left_padding) return {};
   if (p.pass != Pass::fwd && p.pass != Pass::append)
-    return invalid("left_padding needs fwd or append; it is a part of a KV cache");
-  if (packs_keys(p))
+    return invalid("left_padding needs fwd or append; leave it out");
+  if (packs_keys(p)) {
     return invalid(
-        "left_padding does not go with varlen, whose packed sequences have no padding; "
-        "leave it out, or give cache=N or paged=16");
+        "left_padding does not go with varlen unless K and V are a cache: give cache=N for its sequences, or "
+        "paged=16");
+  }
   return {};
 }
 
-struct Excluded {
-  bool used;
-  std::string_view word;
-};
-
-/// append and merge compute no attention; fwd with new tokens does.
+/// append and merge compute no attention.
 Status no_attention(const Problem& p) {
-  if (p.pass != Pass::append && p.pass != Pass::merge) return {};
-  const bool merge = p.pass == Pass::merge;
-  const Excluded excluded[] = {
+  const bool append = p.pass == Pass::append, merge = p.pass == Pass::merge;
+  if (!append && !merge) return {};
+  const std::pair<bool, std::string_view> excluded[] = {
       {p.mask != Mask::none, "mask"},
       {p.ranges, "ranges"},
       {p.bits, "bits"},
       {p.bias != Bias::none, "bias"},
       {p.sink, "sink"},
-      {p.softcap > 0, "softcap"},
-      {p.dropout > 0, "dropout"},
+      {p.softcap != 0, "softcap"},
+      {p.dropout != 0, "dropout"},
       {p.scale.has_value(), "scale"},
-      {p.varlen && !merge, "varlen"},
-      {p.lengths && merge, "lengths"},
-      {p.paged > 0 && merge, "paged"},
-      {p.rope != Rope::none && merge, "rope"},
-      {p.descale != Descale::none && merge, "descale"},
-      {p.kv != p.dtype && merge, "kv"},
-      {p.out != default_out(p.dtype) && !merge, "out"},
+      {append && p.varlen, "varlen"},
+      {append && p.out != default_out(p.dtype), "out"},
+      {merge && p.lengths, "lengths"},
+      {merge && p.paged > 0, "paged"},
+      {merge && p.kv != p.dtype, "kv"},
+      {merge && p.descale != Descale::none, "descale"},
+      {merge && p.rope != Rope::none, "rope"},
   };
-  for (const Excluded& feature : excluded) {
-    if (!feature.used) continue;
-    return invalid(std::string(feature.word) + " does not go with " + std::string(word(p.pass)) +
-                   ", which computes no attention; leave it out" +
-                   (merge                      ? ""
-                    : feature.word == "varlen" ? ", as packed new tokens are tnew=N"
-                                               : ", or use fwd with new tokens"));
+  for (const auto& [used, word_of_it] : excluded) {
+    if (!used) continue;
+    const std::string remedy = merge                    ? ""
+                               : word_of_it == "varlen" ? "; packed new tokens are tnew=N"
+                                                        : ", or use fwd with new tokens";
+    return invalid(std::string(word_of_it) + " does not go with " + std::string(word(p.pass)) +
+                   ", which computes no attention; leave it out" + remedy);
   }
   return {};
 }
@@ -472,10 +507,31 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,           head_groups,      head_dims,    cache_dtype,      output_dtype, eight_bit_inputs,
-    positional_mask, score_modifiers,  bias_type,    bias_gradient,    dropout,      forward_only,
-    splits,          varlen_sequences, paged_cache,  rotary_embedding, new_tokens,   slots,
-    cache_sequences, left_padding,     no_attention, merged_parts,     tensor_sizes, thirty_two_bit_positions,
+    sizes,
+    head_groups,
+    head_dims,
+    no_attention,
+    cache_dtype,
+    output_dtype,
+    eight_bit_inputs,
+    descale_factors,
+    positional_mask,
+    score_modifiers,
+    bias_type,
+    bias_gradient,
+    dropout,
+    forward_only,
+    splits,
+    varlen_sequences,
+    paged_cache,
+    rotary_embedding,
+    new_tokens,
+    slots,
+    cache_sequences,
+    left_padding,
+    merged_parts,
+    tensor_sizes,
+    thirty_two_bit_positions,
 };
 
 }  // namespace

@@ -82,8 +82,8 @@ TEST(FieldList, WordsOfEnumerationsReadBack) {
       EXPECT_FALSE(row.doc.empty()) << row.word;
     }
   };
-  check(Pass{}), check(DType{}), check(Mask{}), check(Bias{}), check(Descale{});
-  check(PageTable{}), check(KvLayout{}), check(Rope{}), check(Layout{});
+  check(Pass{}), check(DType{}), check(Mask{}), check(Bias{}), check(Descale{}), check(SlotType{});
+  check(Positions{}), check(PageTable{}), check(KvLayout{}), check(Rope{}), check(Layout{});
 }
 
 TEST(FieldList, HelpHasEveryField) {
@@ -96,7 +96,7 @@ TEST(FieldList, HelpHasEveryField) {
   }
   const nlohmann::json json = nlohmann::json::parse(word_help_json());
   EXPECT_EQ(json.size(), static_cast<std::size_t>(Field::count) + composite_table().size());
-  EXPECT_EQ(json[2]["word"], "out=fp32|bf16|fp16|fp8|fp8_e5m2|fp8_fnuz|fp8_e5m2_fnuz");
+  EXPECT_EQ(json[2]["word"], "kv=fp32|bf16|fp16|fp8|fp8_e5m2|int8|fp8_fnuz|fp8_e5m2_fnuz");
 }
 
 TEST(FieldList, DocsProblemIsTheHelp) {

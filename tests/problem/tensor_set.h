@@ -32,8 +32,9 @@ struct TensorSet {
   void move(regard_role role, std::ptrdiff_t bytes) {
     arguments.tensor[role].data = static_cast<std::byte*>(arguments.tensor[role].data) + bytes;
   }
-  void write(regard_role role, const std::vector<std::int32_t>& values) {
-    std::copy(values.begin(), values.end(), static_cast<std::int32_t*>(arguments.tensor[role].data));
+  template <class Value = std::int32_t>
+  void write(regard_role role, const std::vector<Value>& values) {
+    std::copy(values.begin(), values.end(), static_cast<Value*>(arguments.tensor[role].data));
   }
 
   Problem problem;

@@ -70,6 +70,13 @@ TEST(TensorSpec, DTypes) {
   EXPECT_EQ(spec("fwd fp16 h=1 s=8 d=16 bias=11 bias_type=fp32", REGARD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("bwd bf16 h=1 s=8 d=16 bias=11 bias_type=fp32 dbias", REGARD_GRAD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("bwd fp16 h=1 s=8 d=16", REGARD_LSE).dtype, REGARD_FP32);
+  const char* int8 = "fwd fp16 h=1 s=8 d=16 kv=int8 descale=head snew=1";
+  EXPECT_EQ(spec(int8, REGARD_K).dtype, REGARD_INT8);
+  EXPECT_EQ(spec(int8, REGARD_V).dtype, REGARD_INT8);
+  EXPECT_EQ(spec(int8, REGARD_V_NEW).dtype, REGARD_FP16);
+  EXPECT_EQ(spec(int8, REGARD_O).dtype, REGARD_FP16);
+  EXPECT_EQ(spec("append h=1 s=8 d=16 slots=int32 tnew=1", REGARD_SLOTS).dtype, REGARD_INT32);
+  EXPECT_EQ(spec("append h=1 s=8 d=16 slots=int64 tnew=1", REGARD_SLOTS).dtype, REGARD_INT64);
   for (std::size_t i = 0; i < words_of<DType>().size(); ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(word(c_dtype(dtype)), word(dtype));
@@ -138,7 +145,7 @@ TEST(TensorSpec, NewTokensChangeTheCache) {
   EXPECT_EQ(spec(append, REGARD_ROPE_SIN).dtype, REGARD_BF16);
   EXPECT_THAT(spec(append, REGARD_CACHE_INDEX).shape, ElementsAre(2));
   EXPECT_EQ(spec(append, REGARD_V).use, REGARD_INPUT_OUTPUT);
-  EXPECT_EQ(spec(append, REGARD_Q).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(append, REGARD_Q).use, REGARD_UNUSED);
   EXPECT_EQ(spec(append, REGARD_O).use, REGARD_UNUSED);
   EXPECT_EQ(spec(append, REGARD_LENGTHS_Q).use, REGARD_UNUSED);
   EXPECT_EQ(spec("append b=1 h=1 s=8 d=32 snew=1", REGARD_Q).use, REGARD_UNUSED);
@@ -147,6 +154,82 @@ TEST(TensorSpec, NewTokensChangeTheCache) {
   EXPECT_EQ(spec(attends, REGARD_Q).use, REGARD_INPUT);
   EXPECT_EQ(spec(attends, REGARD_O).use, REGARD_OUTPUT);
   EXPECT_EQ(spec(attends, REGARD_CACHE_INDEX).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(attends, REGARD_POSITIONS).use, REGARD_UNUSED);
+  EXPECT_EQ(spec("fwd b=2 h=2 s=8 d=64 cache=3", REGARD_CACHE_INDEX).use, REGARD_OPTIONAL_INPUT);
+}
+
+TEST(TensorSpec, PackedQueriesOnACache) {
+  const char* dense = "fwd b=2 hq=4 hk=2 sq=3 sk=33 d=16 varlen tq=5 cache=7 lengths";
+  EXPECT_THAT(spec(dense, REGARD_Q).shape, ElementsAre(5, 4, 16));
+  EXPECT_THAT(spec(dense, REGARD_K).shape, ElementsAre(7, 33, 2, 16));
+  EXPECT_EQ(spec(dense, REGARD_OFFSETS_Q).use, REGARD_INPUT);
+  EXPECT_EQ(spec(dense, REGARD_OFFSETS_K).use, REGARD_UNUSED);
+  const char* paged = "fwd b=2 hq=4 hk=2 sq=3 sk=33 d=16 varlen paged=7 left_padding";
+  EXPECT_THAT(spec(paged, REGARD_K).shape, ElementsAre(10, 7, 2, 16));
+  EXPECT_THAT(spec(paged, REGARD_PAGE_TABLE).shape, ElementsAre(2, 5));
+  EXPECT_EQ(spec(paged, REGARD_OFFSETS_K).use, REGARD_UNUSED);
+  EXPECT_THAT(spec(paged, REGARD_LEFT_PADDING).shape, ElementsAre(2));
+  EXPECT_EQ(spec(paged, REGARD_LEFT_PADDING).use, REGARD_INPUT);
+  EXPECT_EQ(spec(dense, REGARD_LEFT_PADDING).use, REGARD_UNUSED);
+}
+
+TEST(TensorSpec, PackedNewTokens) {
+  const char* packed =
+      "append b=2 hq=4 hk=2 s=33 d=64 dv=32 snew=5 tnew=6 rope=half rotary=6 rope_type=fp32 rope_rows=99 "
+      "positions=token";
+  EXPECT_THAT(spec(packed, REGARD_K_NEW).shape, ElementsAre(6, 2, 64));
+  EXPECT_THAT(spec(packed, REGARD_V_NEW).shape, ElementsAre(6, 2, 32));
+  EXPECT_THAT(spec(packed, REGARD_OFFSETS_NEW).shape, ElementsAre(3));
+  EXPECT_EQ(spec(packed, REGARD_OFFSETS_NEW).use, REGARD_INPUT);
+  EXPECT_THAT(spec(packed, REGARD_ROPE_SIN).shape, ElementsAre(99, 3));
+  EXPECT_EQ(spec(packed, REGARD_ROPE_SIN).dtype, REGARD_FP32);
+  EXPECT_THAT(spec(packed, REGARD_POSITIONS).shape, ElementsAre(6));
+  EXPECT_EQ(spec(packed, REGARD_SLOTS).use, REGARD_UNUSED);
+  const std::string dense = " b=2 h=1 s=33 d=64 snew=5 rope=half rotary=6 ";
+  EXPECT_THAT(spec(("append" + dense + "positions=token").c_str(), REGARD_POSITIONS).shape,
+              ElementsAre(2, 5));
+  EXPECT_THAT(spec(("fwd" + dense + "positions=sequence").c_str(), REGARD_POSITIONS).shape, ElementsAre(2));
+  const char* slots = "append b=2 hq=4 hk=2 s=33 d=64 tnew=6 slots=int32 paged=16";
+  EXPECT_THAT(spec(slots, REGARD_K_NEW).shape, ElementsAre(6, 2, 64));
+  EXPECT_THAT(spec(slots, REGARD_SLOTS).shape, ElementsAre(6));
+  for (const regard_role role : {REGARD_OFFSETS_NEW, REGARD_PAGE_TABLE, REGARD_LENGTHS_K, REGARD_POSITIONS})
+    EXPECT_EQ(spec(slots, role).use, REGARD_UNUSED) << role;
+}
+
+TEST(TensorSpec, FactorsOfACache) {
+  const auto factors = [](const std::string& words) {
+    return spec(("fwd b=2 hq=4 hk=2 sq=3 sk=33 d=64 kv=int8 " + words).c_str(), REGARD_DESCALE_V);
+  };
+  EXPECT_THAT(factors("descale=tensor").shape, ElementsAre(1));
+  EXPECT_THAT(factors("descale=head").shape, ElementsAre(2, 2));
+  EXPECT_THAT(factors("descale=token").shape, ElementsAre(2, 33, 2));
+  EXPECT_THAT(factors("descale=token cache=7").shape, ElementsAre(7, 33, 2));
+  EXPECT_THAT(factors("descale=token varlen tk=9").shape, ElementsAre(9, 2));
+  EXPECT_THAT(factors("descale=token paged=7").shape, ElementsAre(10, 7, 2));
+  EXPECT_THAT(factors("descale=page paged=7 pages=50").shape, ElementsAre(50, 2));
+  EXPECT_EQ(factors("descale=page paged=7 snew=1").use, REGARD_INPUT);
+  EXPECT_EQ(factors("descale=token paged=7").use, REGARD_INPUT);
+  EXPECT_EQ(factors("descale=token paged=7 snew=1").use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec("fwd h=1 s=8 d=16 kv=int8 descale=head", REGARD_DESCALE_Q).use, REGARD_UNUSED);
+  EXPECT_THAT(spec("fwd fp8 b=2 h=3 s=8 d=16 descale=token", REGARD_DESCALE_Q).shape, ElementsAre(1));
+  EXPECT_EQ(spec("append fp16 h=1 s=8 d=16 kv=fp8 snew=1 descale=head", REGARD_DESCALE_Q).use, REGARD_UNUSED);
+}
+
+TEST(TensorSpec, MergeReadsParts) {
+  const char* merge = "merge fp32 b=2 hq=4 hk=2 s=3 d=64 dv=32 parts=5 out=fp16 lse";
+  EXPECT_THAT(spec(merge, REGARD_PARTIAL_O).shape, ElementsAre(5, 6, 4, 32));
+  EXPECT_EQ(spec(merge, REGARD_PARTIAL_O).dtype, REGARD_FP32);
+  EXPECT_THAT(spec(merge, REGARD_PARTIAL_LSE).shape, ElementsAre(5, 4, 6));
+  EXPECT_THAT(spec(merge, REGARD_O).shape, ElementsAre(2, 3, 4, 32));
+  EXPECT_EQ(spec(merge, REGARD_O).dtype, REGARD_FP16);
+  EXPECT_EQ(spec(merge, REGARD_O).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec(merge, REGARD_LSE).use, REGARD_OUTPUT);
+  for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
+    EXPECT_EQ(spec(merge, role).use, REGARD_UNUSED);
+  const char* in_place = "merge b=2 h=4 s=3 d=64 parts=5 varlen tq=7 accumulate";
+  EXPECT_THAT(spec(in_place, REGARD_PARTIAL_O).shape, ElementsAre(5, 7, 4, 64));
+  EXPECT_EQ(spec(in_place, REGARD_O).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(in_place, REGARD_LSE).use, REGARD_INPUT_OUTPUT);
 }
 
 /// A problem, a `change` that makes its tensors wrong, and the words of the refusal.
@@ -178,8 +261,7 @@ const Spoiled spoiled[] = {
      "tensor 'k' is missing (null); the problem needs it as bf16 [2, 7, 2, 16]"},
     {dense, [](TensorSet& t) { t[REGARD_LSE].data = nullptr; }, "tensor 'lse' is missing"},
     {dense, [](TensorSet& t) { t[REGARD_BIAS] = t[REGARD_Q]; }, "tensor 'bias' is given, but 'fwd bf16"},
-    {dense, [](TensorSet& t) { t[REGARD_K_NEW] = t[REGARD_K]; },
-     "tensor 'k_new' is given, which no kernel of this version takes; leave it out"},
+    {dense, [](TensorSet& t) { t[REGARD_K_NEW] = t[REGARD_K]; }, "tensor 'k_new' is given, but 'fwd bf16"},
     {dense, [](TensorSet& t) { t[REGARD_K].dtype = REGARD_FP16; },
      "tensor 'k' is fp16; the problem needs bf16"},
     {dense, [](TensorSet& t) { t[REGARD_LSE].dtype = REGARD_BF16; },
@@ -210,8 +292,27 @@ const Spoiled spoiled[] = {
      "the last dimension must be contiguous"},
     {everything, [](TensorSet& t) { t[REGARD_LENGTHS_Q].data = t[REGARD_LENGTHS_K].data = nullptr; },
      "neither lengths_q nor lengths_k is given"},
-    {"fwd fp8 b=2 h=4 s=8 d=16 descale=head", [](TensorSet& t) { t[REGARD_DESCALE_K].strides[0] = 8; },
-     "it must be contiguous, with strides [4, 1]"},
+    {"fwd fp8 b=2 h=4 s=8 d=16 descale=head", [](TensorSet& t) { t[REGARD_DESCALE_K].strides[0] = -4; },
+     "negative strides are not supported"},
+    {"fwd fp8 b=2 h=4 s=8 d=16 descale=head", [](TensorSet& t) { t[REGARD_DESCALE_K].shape[1] = 1; },
+     "tensor 'descale_k' has shape [2, 1]; it must be [2, 4]"},
+    {"fwd b=2 h=4 s=8 d=16 kv=int8 descale=token", [](TensorSet& t) { t[REGARD_DESCALE_K].shape[0] = 1; },
+     "tensor 'descale_k' has shape [1, 8, 4]; it must be [2, 8, 4]"},
+    {"append b=2 h=4 s=8 d=16 snew=1 kv=int8 descale=token",
+     [](TensorSet& t) { t[REGARD_DESCALE_V].strides[1] = 0; }, "where elements overlap"},
+    {"fwd b=3 h=4 s=8 d=16 cache=2", [](TensorSet& t) { t[REGARD_CACHE_INDEX].data = nullptr; },
+     "the cache has 2 sequences, fewer than the batch of 3; give cache_index, or a larger cache"},
+    {"merge b=2 h=4 s=8 d=16 parts=2", [](TensorSet& t) { t[REGARD_PARTIAL_O].strides[3] = 2; },
+     "the last dimension must be contiguous"},
+    {"merge b=2 h=4 s=8 d=16 parts=2 accumulate", [](TensorSet& t) { t[REGARD_LSE].data = nullptr; },
+     "tensor 'lse' is missing"},
+    {"merge b=2 h=4 s=8 d=16 parts=2 accumulate",
+     [](TensorSet& t) { t[REGARD_O].data = t[REGARD_PARTIAL_O].data; },
+     "tensor 'o' shares memory with tensor 'partial_o'"},
+    {"append b=2 h=4 s=8 d=16 tnew=3 slots=int64", [](TensorSet& t) { t[REGARD_SLOTS].dtype = REGARD_INT32; },
+     "tensor 'slots' is int32; the problem needs int64"},
+    {"fwd b=2 h=4 s=8 d=16 kv=int8 descale=head", [](TensorSet& t) { t[REGARD_V].dtype = REGARD_BF16; },
+     "tensor 'v' is bf16; the problem needs int8"},
     {"fwd b=2 h=4 s=8 d=16 varlen", [](TensorSet& t) { t[REGARD_OFFSETS_K].data = nullptr; },
      "tensor 'offsets_k' is missing"},
     {"fwd b=2 h=4 s=8 d=16 varlen", [](TensorSet& t) { t[REGARD_OFFSETS_K].shape[0] = 2; },
@@ -285,6 +386,43 @@ TEST(CheckTensorsAccepts, AListOfThePagesInUse) {
     const Status status = check_tensors(tensors.problem, tensors.arguments);
     EXPECT_TRUE(status) << status.error().message;
   }
+}
+
+TEST(CheckTensorsAccepts, FactorsWithAnyStrides) {
+  TensorSet heads(*parse("fwd b=2 h=4 s=8 d=16 kv=int8 descale=head"));
+  heads[REGARD_DESCALE_K].strides[0] = 1, heads[REGARD_DESCALE_K].strides[1] = 2;  // transposed
+  heads[REGARD_DESCALE_V].strides[0] = heads[REGARD_DESCALE_V].strides[1] = 0;     // expanded
+  EXPECT_TRUE(check_tensors(heads.problem, heads.arguments));
+  heads[REGARD_DESCALE_V].shape[0] = 1;
+  EXPECT_TRUE(check_tensors(heads.problem, heads.arguments));
+  TensorSet tokens(*parse("append b=2 h=4 s=8 d=16 snew=1 kv=int8 descale=token"));
+  regard_tensor& factors = tokens[REGARD_DESCALE_K];
+  factors.strides[0] = 32, factors.strides[1] = 1, factors.strides[2] = 8;  // [sequences, heads, rows]
+  EXPECT_TRUE(check_tensors(tokens.problem, tokens.arguments));
+  TensorSet parts(*parse("merge b=2 h=4 s=8 d=16 parts=2"));
+  parts[REGARD_PARTIAL_LSE].strides[1] = 1,
+  parts[REGARD_PARTIAL_LSE].strides[2] = 4;  // [parts, tokens, heads]
+  EXPECT_TRUE(check_tensors(parts.problem, parts.arguments));
+}
+
+TEST(CheckTensorsAccepts, ACacheAsLargeAsTheBatchWithoutIndex) {
+  TensorSet tensors(*parse("fwd b=2 h=4 s=8 d=16 cache=2"));
+  tensors[REGARD_CACHE_INDEX].data = nullptr;
+  EXPECT_TRUE(check_tensors(tensors.problem, tensors.arguments));
+}
+
+TEST(CheckTensorsAccepts, KeysAndValuesSideBySideInAPage) {
+  TensorSet tensors(*parse("append b=1 h=2 s=32 d=16 snew=1 paged=16 pages=3"));
+  std::vector<std::byte> pages(std::size_t{3} * 16 * 2 * 32 * 2);
+  for (const regard_role role : {REGARD_K, REGARD_V}) {
+    regard_tensor& rows = tensors[role];
+    rows.data = pages.data();
+    rows.strides[0] = 1024, rows.strides[1] = 64, rows.strides[2] = 32;
+  }
+  EXPECT_FALSE(check_tensors(tensors.problem, tensors.arguments));
+  tensors.move(REGARD_V, 32);
+  const Status status = check_tensors(tensors.problem, tensors.arguments);
+  EXPECT_TRUE(status) << status.error().message;
 }
 
 TEST(CheckTensorsAccepts, StridesOfDimensionsOfOne) {

@@ -36,7 +36,11 @@ TEST(ProblemText, PrintsCanonically) {
       "fwd fp8_e5m2 b=1 h=4 s=64 d=64 out=fp32 descale=head",
       "fwd fp8_fnuz b=1 h=4 s=64 d=64 out=fp8_fnuz",
       "fwd bf16 b=3 h=4 s=64 d=64 varlen lengths ranges bits tq=100 tk=120",
-      "append bf16 b=2 h=4 s=64 d=64 paged=32 table=sglang rope=half rotary=32 snew=8",
+      "append bf16 b=2 h=4 s=64 d=64 table=sglang rope=half rotary=32 paged=32 snew=8",
+      "fwd bf16 b=2 h=4 s=64 d=64 kv=int8 descale=token left_padding snew=8 tnew=9 cache=3",
+      "append fp16 b=2 h=4 s=64 d=64 rope=half rotary=6 rope_type=fp32 positions=token slots=int64 tnew=5 "
+      "rope_rows=99",
+      "merge fp16 b=2 h=4 s=64 d=64 out=fp32 lse accumulate parts=7",
   };
   for (const char* line : lines) EXPECT_EQ(print(parsed(line)), line);
 }
@@ -88,6 +92,11 @@ TEST(ProblemText, FollowingFields) {
   EXPECT_EQ(parsed("fwd fp16").bias_type, DType::fp16);
   EXPECT_EQ(parsed("fwd fp8").bias_type, DType::fp32);
   EXPECT_EQ(parsed("bias_type=fp32 fwd fp16").bias_type, DType::fp32);
+  EXPECT_EQ(parsed("fwd fp16").kv, DType::fp16);
+  EXPECT_EQ(parsed("fwd fp8").kv, DType::fp8);
+  EXPECT_EQ(parsed("kv=int8 fwd fp16").kv, DType::int8);
+  EXPECT_EQ(parsed("append fp16").rope_type, DType::fp16);
+  EXPECT_EQ(parsed("rope_type=fp32 append fp16").rope_type, DType::fp32);
 }
 
 TEST(ProblemText, ABiasOfTheUsualTypeHasNoWord) {
@@ -167,10 +176,10 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd table=0", "unknown table '0'; one of: vllm, sglang"},
       {"fwd layout=nhd", "unknown layout 'nhd'; did you mean 'bshd'?"},
       {"fwd out=float64",
-       "unknown out 'float64'; one of: fp32, bf16, fp16, fp8, fp8_e5m2, fp8_fnuz, "
+       "unknown out 'float64'; one of: fp32, bf16, fp16, fp8, fp8_e5m2, int8, fp8_fnuz, "
        "fp8_e5m2_fnuz"},
       {"fwd float64",
-       "unknown word 'float64'; the types are fp32, bf16, fp16, fp8, fp8_e5m2, fp8_fnuz "
+       "unknown word 'float64'; the types are fp32, bf16, fp16, fp8, fp8_e5m2, int8, fp8_fnuz "
        "and fp8_e5m2_fnuz"},
       {"fwd fp64", "unknown word 'fp64'; the types are"},
       {"fwd seed=3", "unknown word 'seed=3'; a seed is an argument of the call and no part of the problem"},
