@@ -1,5 +1,6 @@
 #include "oracle/inputs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
   const auto broadcast = [&](int dimension) { return shape[dimension] == 1 ? 0 : strides[dimension]; };
   switch (role) {
     case REGARD_Q:
-    case REGARD_K:
+    case REGARD_K:  // as far as they are no cache (places.h)
     case REGARD_V:
     case REGARD_O:
     case REGARD_GRAD_O:
@@ -37,27 +38,28 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
       return {0, strides[0], 0};
     case REGARD_DESCALE_Q:
     case REGARD_DESCALE_K:
-    case REGARD_DESCALE_V:  // [1] | [b,hk]
-      return rank == 1 ? Index{} : Index{strides[0], strides[1], 0};
+    case REGARD_DESCALE_V:  // [1] | [1|b,hk] | [pages,hk] | rows of K and V: [b,s,hk]
+      if (rank == 1) return {};
+      return rank == 2 ? Index{broadcast(0), strides[1], 0} : Index{strides[0], strides[2], strides[1]};
     case REGARD_OFFSETS_Q:
     case REGARD_OFFSETS_K:
     case REGARD_LENGTHS_Q:
-    case REGARD_LENGTHS_K:  // [b], [b+1]
+    case REGARD_LENGTHS_K:
+    case REGARD_PAGE_OFFSETS:
+    case REGARD_LAST_PAGE_LENGTHS:
+    case REGARD_OFFSETS_NEW:
+    case REGARD_LEFT_PADDING:  // [b], [b+1]
       return {strides[0], 0, 0};
     case REGARD_SEED:
-    case REGARD_K_NEW:  // a cache was refused before
+    case REGARD_K_NEW:
     case REGARD_V_NEW:
     case REGARD_ROPE_COS:
     case REGARD_ROPE_SIN:
     case REGARD_CACHE_INDEX:
     case REGARD_PAGE_TABLE:
-    case REGARD_PAGE_OFFSETS:
     case REGARD_PAGE_LIST:
-    case REGARD_LAST_PAGE_LENGTHS:
-    case REGARD_OFFSETS_NEW:
     case REGARD_SLOTS:
     case REGARD_POSITIONS:
-    case REGARD_LEFT_PADDING:
     case REGARD_PARTIAL_O:
     case REGARD_PARTIAL_LSE:
     case REGARD_ROLE_COUNT:
@@ -69,26 +71,27 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
 Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
     : problem_(problem),
       arguments_(arguments),
-      all_equal_(!problem.varlen && !problem.lengths),
+      places_(problem, arguments),
+      all_equal_(!problem.varlen && !problem.lengths && !problem.left_padding &&
+                 problem.table == PageTable::vllm),
       seed_(arguments.seed),
       offset_(arguments.offset) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const regard_tensor& tensor = arguments.tensor[i];
     if (tensor.data) index_[i] = index_of(regard_role(i), tensor.rank, tensor.shape, tensor.strides);
   }
-  const auto integer = [&](regard_role role, std::int64_t b) {
-    return static_cast<std::int64_t>(read(role, b, 0, 0, 0));
-  };
+  if (problem.descale == Descale::token && packs_keys(problem)) {  // rows of packed sequences: [t,hk]
+    for (const regard_role role : {REGARD_DESCALE_K, REGARD_DESCALE_V})
+      index_[role] = {0, arguments.tensor[role].strides[1], arguments.tensor[role].strides[0]};
+  }
   for (std::int64_t b = 0; b < (all_equal_ ? 1 : problem.b); ++b) {
     Sequence sequence{problem.sq, problem.sk, 0, 0};
     if (problem.varlen) {
       sequence.first_q = integer(REGARD_OFFSETS_Q, b);
-      sequence.first_k = integer(REGARD_OFFSETS_K, b);
       sequence.sq = integer(REGARD_OFFSETS_Q, b + 1) - sequence.first_q;
-      sequence.sk = integer(REGARD_OFFSETS_K, b + 1) - sequence.first_k;
     }
     if (problem.lengths && given(REGARD_LENGTHS_Q)) sequence.sq = integer(REGARD_LENGTHS_Q, b);
-    if (problem.lengths && given(REGARD_LENGTHS_K)) sequence.sk = integer(REGARD_LENGTHS_K, b);
+    find_keys(b, sequence);
     sequences_.push_back(sequence);
   }
   if (problem.dropout > 0) keep_ = static_cast<int>(std::floor((1 - problem.dropout) * 255));
@@ -106,27 +109,83 @@ double Inputs::read(regard_role role, std::int64_t batch, std::int64_t head, std
   return decode(tensor.dtype, tensor.data, index_[role].at(batch, head, row) + column);
 }
 
+std::int64_t Inputs::integer(regard_role role, std::int64_t batch) const {
+  return static_cast<std::int64_t>(read(role, batch, 0, 0, 0));
+}
+
+void Inputs::find_keys(std::int64_t batch, Sequence& sequence) const {
+  if (packs_keys(problem_)) {
+    sequence.first_k = integer(REGARD_OFFSETS_K, batch);
+    sequence.sk = integer(REGARD_OFFSETS_K, batch + 1) - sequence.first_k;
+    if (problem_.lengths && given(REGARD_LENGTHS_K)) sequence.sk = integer(REGARD_LENGTHS_K, batch);
+    return;
+  }
+  std::int64_t end = problem_.sk;
+  if (problem_.table == PageTable::sglang) {
+    const std::int64_t pages = integer(REGARD_PAGE_OFFSETS, batch + 1) - integer(REGARD_PAGE_OFFSETS, batch);
+    end = pages == 0 ? 0 : (pages - 1) * problem_.paged + integer(REGARD_LAST_PAGE_LENGTHS, batch);
+  } else if (problem_.lengths && given(REGARD_LENGTHS_K)) {
+    end = std::max<std::int64_t>(integer(REGARD_LENGTHS_K, batch), 0);
+  }
+  end = std::min(end, problem_.sk);
+  if (problem_.left_padding)
+    sequence.first_k = std::clamp<std::int64_t>(integer(REGARD_LEFT_PADDING, batch), 0, end);
+  sequence.sk = end - sequence.first_k;
+}
+
 Matrix Inputs::matrix(regard_role role, std::int64_t batch, std::int64_t head) const {
+  if (role == REGARD_K || role == REGARD_V) return keys(role, batch, head);
   const Sequence& s = sequence(batch);
-  const bool of_keys = role == REGARD_K || role == REGARD_V;
-  const bool of_d = role == REGARD_Q || role == REGARD_K;
-  const std::int64_t first = of_keys ? s.first_k : s.first_q;
-  Matrix result{of_keys ? s.sk : s.sq, of_d ? problem_.d : problem_.dv, {}};
+  Matrix result{s.sq, role == REGARD_Q ? problem_.d : problem_.dv, {}};
   result.values.resize(static_cast<std::size_t>(result.rows * result.columns));
-  const double factor = descale(role, batch, of_keys ? head : kv_head(head));
+  const double factor = role == REGARD_Q ? descale_q(batch, kv_head(head)) : 1;
   for (std::int64_t i = 0; i < result.rows; ++i)
     for (std::int64_t c = 0; c < result.columns; ++c)
-      result.row(i)[c] = factor * read(role, batch, head, first + i, c);
+      result.row(i)[c] = factor * read(role, batch, head, s.first_q + i, c);
   return result;
 }
 
-double Inputs::descale(regard_role role, std::int64_t batch, std::int64_t kv_head) const {
-  regard_role factor = REGARD_ROLE_COUNT;
-  if (role == REGARD_Q) factor = REGARD_DESCALE_Q;
-  if (role == REGARD_K) factor = REGARD_DESCALE_K;
-  if (role == REGARD_V) factor = REGARD_DESCALE_V;
-  if (factor == REGARD_ROLE_COUNT || problem_.descale == Descale::none || !given(factor)) return 1;
-  return read(factor, batch, kv_head, 0, 0);
+Matrix Inputs::keys(regard_role role, std::int64_t batch, std::int64_t kv_head) const {
+  const Sequence& s = sequence(batch);
+  Matrix result{s.sk, role == REGARD_K ? problem_.d : problem_.dv, {}};
+  result.values.resize(static_cast<std::size_t>(result.rows * result.columns));
+  const regard_tensor& tensor = arguments_.tensor[role];
+  const KvIndex index(problem_, role, tensor.rank, tensor.strides);
+  const regard_role factors = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
+  for (std::int64_t j = 0; j < result.rows; ++j) {
+    if (is_cache(problem_) && left_of_all_windows(s, j)) continue;
+    const Place place = places_.of_row(batch, s.first_k + j);
+    const double factor = descale(factors, batch, kv_head, place);
+    for (std::int64_t c = 0; c < result.columns; ++c)
+      result.row(j)[c] = factor * decode(tensor.dtype, tensor.data, index.at(place, kv_head, c));
+  }
+  return result;
+}
+
+double Inputs::descale_q(std::int64_t batch, std::int64_t kv_head) const {
+  return given(REGARD_DESCALE_Q) ? read(REGARD_DESCALE_Q, batch, kv_head, 0, 0) : 1;
+}
+
+double Inputs::descale(regard_role factor, std::int64_t batch, std::int64_t kv_head,
+                       const Place& place) const {
+  switch (problem_.descale) {
+    case Descale::none:
+      return 1;
+    case Descale::tensor:
+    case Descale::head:
+      return read(factor, batch, kv_head, 0, 0);
+    case Descale::token:
+    case Descale::page:
+      return read(factor, place.batch, kv_head, place.row, 0);
+  }
+  return 1;
+}
+
+bool Inputs::left_of_all_windows(const Sequence& s, std::int64_t j) const {
+  const bool window = problem_.mask == Mask::window || problem_.mask == Mask::window_top_left;
+  if (!window || problem_.window_left < 0 || j < problem_.sink_tokens) return false;
+  const std::int64_t first = problem_.mask == Mask::window ? s.sk - s.sq : 0;  // of query 0
+  return j < first - problem_.window_left;
 }
 
 bool Inputs::visible_by_position(const Sequence& s, std::int64_t i, std::int64_t j) const {

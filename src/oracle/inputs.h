@@ -1,5 +1,5 @@
 // A problem's inputs as plain numbers: where each sequence begins, which keys a query sees, what is added to
-// a score. The only file here that knows about strides, broadcasting, varlen and dtypes.
+// a score. With places.h the only file here that knows about strides, broadcasting, varlen and dtypes.
 #pragma once
 
 #include <cassert>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
+#include "oracle/places.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
 
@@ -22,7 +23,8 @@ struct Index {
 };
 Index index_of(regard_role, int rank, const std::int64_t* shape, const std::int64_t* strides);
 
-/// One sequence of the batch: its logical lengths and the position of its first token (0 when dense).
+/// One sequence of the batch: its logical lengths and the position of its first token. The first key is in
+/// row 0 when dense, and after the left padding in a cache.
 struct Sequence {
   std::int64_t sq = 0, sk = 0, first_q = 0, first_k = 0;
 };
@@ -74,10 +76,19 @@ class Inputs {
   bool given(regard_role role) const { return arguments_.tensor[role].data != nullptr; }
   double read(regard_role, std::int64_t batch, std::int64_t head, std::int64_t row,
               std::int64_t column) const;
-  double descale(regard_role, std::int64_t batch, std::int64_t kv_head) const;
+  /// A number of each sequence.
+  std::int64_t integer(regard_role, std::int64_t batch) const;
+  void find_keys(std::int64_t batch, Sequence&) const;
+  Matrix keys(regard_role, std::int64_t batch, std::int64_t kv_head) const;
+  /// Whether key j lies left of the window of every query, so that neither it nor its place is read.
+  bool left_of_all_windows(const Sequence&, std::int64_t j) const;
+  double descale_q(std::int64_t batch, std::int64_t kv_head) const;
+  /// Of one row of K or V.
+  double descale(regard_role factor, std::int64_t batch, std::int64_t kv_head, const Place&) const;
 
   const Problem& problem_;
   const regard_arguments& arguments_;
+  const Places places_;
   Index index_[REGARD_ROLE_COUNT];
   bool all_equal_;
   std::vector<Sequence> sequences_;  ///< if all are equal: only the first

@@ -31,9 +31,8 @@ Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
 }  // namespace
 
 Result<Outputs> run(const Problem& problem, const regard_arguments& arguments, const Options& options) {
-  if (writes_cache(problem) || problem.paged > 0)
-    return refused(
-        "the oracle covers fwd and bwd on contiguous keys; append and paged caches are not in it yet");
+  if (writes_cache(problem) || problem.pass == Pass::merge)
+    return refused("the oracle has no new tokens and no merge yet");
   if (const Status status = check_inputs(problem, arguments); !status)
     return tl::unexpected<Error>(status.error());
   const Inputs inputs(problem, arguments);

@@ -37,7 +37,8 @@ double norm(const double* a, std::int64_t count) {
 double largest_norm(const Matrix& matrix) {
   double largest = 0;
   for (std::int64_t i = 0; i < matrix.rows; ++i)
-    largest = std::max(largest, norm(matrix.row(i), matrix.columns));
+    if (const double size = norm(matrix.row(i), matrix.columns); std::isfinite(size))
+      largest = std::max(largest, size);
   return largest;
 }
 

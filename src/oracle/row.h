@@ -39,6 +39,7 @@ struct Dot {
 };
 Dot dot(const double* a, const double* b, std::int64_t count);
 double norm(const double* a, std::int64_t count);
+/// Of the rows whose numbers are finite: others are hidden, or the result shows them.
 double largest_norm(const Matrix&);
 
 /// At most `limit` of `count` indices, evenly spread, including the first and the last; all when limit is 0.

@@ -49,6 +49,18 @@ TEST(Compare, MissesNoUnwrittenElement) {
   EXPECT_EQ(results.at(1).wrong, 8);
 }
 
+TEST(Compare, AHiddenInfiniteKeyHasNoTolerance) {
+  Case c("fwd fp32 b=1 h=1 s=2 d=4 mask=causal lse");
+  c.set(REGARD_K, 5, oracle::infinity);
+  const oracle::Outputs expected = answer(c);
+  for (const oracle::Comparison& result : oracle::compare(c.problem(), c.arguments(), expected)) {
+    EXPECT_TRUE(std::isfinite(result.tolerance)) << role_name(result.role);
+    EXPECT_LE(result.worst, 1) << role_name(result.role);
+  }
+  c.set(REGARD_O, 0, c.get(REGARD_O, 0) * 1.01);
+  EXPECT_NE(c.mistakes(expected), "");
+}
+
 TEST(Compare, MinusInfinityMustBeExact) {
   Case c("fwd fp32 b=1 h=1 sq=3 sk=2 d=4 mask=causal lse");
   const oracle::Outputs expected = answer(c);

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "oracle/number.h"
+#include "oracle/places.h"
 #include "support/fill.h"
 
 namespace regard::test {
@@ -39,6 +40,11 @@ std::int64_t extent(const regard_tensor& tensor) {
   return end;
 }
 
+/// Whether cli::draw_cache draws its lengths, and what else says where its keys are.
+bool has_cache(const Problem& problem) {
+  return is_cache(problem) || problem.left_padding;
+}
+
 std::uint8_t* aligned(std::vector<std::uint8_t>& memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data()) + guard;
   return reinterpret_cast<std::uint8_t*>((address + 63) / 64 * 64);
@@ -53,22 +59,112 @@ Case::Case(const std::string& text, const CaseOptions& options)
     const TensorSpec spec = tensor_spec(problem_, static_cast<regard_role>(i));
     if (spec.use == REGARD_UNUSED || spec.role == REGARD_SEED) continue;
     if (spec.role == REGARD_LENGTHS_Q && options.only_lengths_k) continue;
+    if (spec.role == REGARD_CACHE_INDEX && options.no_cache_index) continue;
     allocate(spec);
   }
-  // Lengths are drawn to be at most the physical ones, so the offsets come first.
-  for (const regard_role role : {REGARD_OFFSETS_Q, REGARD_OFFSETS_K})
-    if (arguments_.tensor[role].data) fill(tensor_spec(problem_, role));
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-    const TensorSpec spec = tensor_spec(problem_, static_cast<regard_role>(i));
-    if (!arguments_.tensor[i].data || spec.use == REGARD_OUTPUT) continue;
-    if (spec.role == REGARD_OFFSETS_Q || spec.role == REGARD_OFFSETS_K) continue;
-    if (spec.role == REGARD_O || spec.role == REGARD_LSE) continue;
-    fill(spec);
-  }
+  fill_all();
   if (options.nan_behind) set_rows_behind_sequences_to_nan();
   arguments_.seed = 0x123456789abcdef0 + options.seed;
   arguments_.offset = 0xfedcba9876543210;
   if (problem_.pass == Pass::bwd && options.forward_inputs) compute_forward_inputs();
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
+    if (tensor_use(problem_, static_cast<regard_role>(i)) == REGARD_INPUT_OUTPUT)
+      buffers_[i].before.assign(buffers_[i].room.begin(), buffers_[i].room.end());
+}
+
+void Case::fill_all() {
+  // Lengths are drawn to be at most the physical ones, so the offsets come first.
+  std::vector<regard_role> order = {REGARD_OFFSETS_Q, REGARD_OFFSETS_K, REGARD_LENGTHS_Q};
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
+    if (std::ranges::find(order, static_cast<regard_role>(i)) == order.end())
+      order.push_back(static_cast<regard_role>(i));
+  for (const regard_role role : order) {
+    const TensorSpec spec = tensor_spec(problem_, role);
+    if (!arguments_.tensor[role].data || spec.use == REGARD_OUTPUT) continue;
+    const bool computed = role == REGARD_O || role == REGARD_LSE;
+    if (computed && spec.use != REGARD_INPUT_OUTPUT) continue;
+    fill(spec);
+  }
+  if (has_cache(problem_)) fill_cache();
+}
+
+void Case::put(regard_role role, const auto& numbers) {
+  if (!arguments_.tensor[role].data) return;
+  TensorSpec spec = tensor_spec(problem_, role);
+  if (spec.shorter) {  // its memory ends where the numbers do
+    spec.shape[0] = std::ssize(numbers);
+    allocate(spec);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    set(role, static_cast<std::int64_t>(i), static_cast<double>(numbers[i]));
+}
+
+void Case::fill_cache() {
+  const Dimensions rows = tensor_spec(problem_, REGARD_K).shape;
+  cli::CacheSizes sizes;
+  sizes.b = problem_.b;
+  sizes.sk = problem_.sk;
+  sizes.page = problem_.paged;
+  sizes.pages = rows[0];
+  sizes.cache = problem_.cache > 0 || problem_.slots != SlotType::none ? rows[0] : 0;
+  sizes.snew = problem_.snew;
+  sizes.tnew = problem_.tnew;
+  sizes.lists = problem_.table == PageTable::sglang;
+  sizes.lengths = arguments_.tensor[REGARD_LENGTHS_K].data != nullptr;
+  sizes.negative = is_cache(problem_);
+  sizes.left_padding = problem_.left_padding;
+  sizes.slots = problem_.slots != SlotType::none;
+  sizes.window_left = problem_.window_left;
+  sizes.sink_tokens = problem_.sink_tokens;
+  sizes.top_left = problem_.mask == Mask::window_top_left;
+  cli::DrawnCache given;
+  if (problem_.cache > 0 && options_.no_cache_index)
+    for (std::int64_t b = 0; b < problem_.b; ++b) given.cache_index.push_back(static_cast<std::int32_t>(b));
+  std::vector<std::int64_t> queries;
+  for (std::int64_t b = 0; b < problem_.b; ++b) {
+    const bool lengths = arguments_.tensor[REGARD_LENGTHS_Q].data != nullptr;
+    queries.push_back(lengths ? static_cast<std::int64_t>(get(REGARD_LENGTHS_Q, b))
+                      : problem_.varlen
+                          ? static_cast<std::int64_t>(get(REGARD_OFFSETS_Q, b + 1) - get(REGARD_OFFSETS_Q, b))
+                          : problem_.sq);
+  }
+  const std::optional<cli::DrawnCache> drawn = cli::draw_cache(sizes, queries, options_.seed, given);
+  if (!drawn) must<int>(invalid("the cache has too few pages or sequences for new tokens"), description());
+  put(REGARD_LENGTHS_K, drawn->lengths);
+  put(REGARD_OFFSETS_NEW, drawn->offsets_new);
+  put(REGARD_LEFT_PADDING, drawn->left_padding);
+  put(REGARD_CACHE_INDEX, drawn->cache_index);
+  put(REGARD_PAGE_TABLE, drawn->page_table);
+  put(REGARD_PAGE_OFFSETS, drawn->page_offsets);
+  put(REGARD_PAGE_LIST, drawn->page_list);
+  put(REGARD_LAST_PAGE_LENGTHS, drawn->last_page_lengths);
+  put(REGARD_SLOTS, drawn->slots);
+  if (problem_.pass == Pass::fwd) set_rows_that_are_not_read_to_nan(*drawn);
+}
+
+void Case::set_rows_that_are_not_read_to_nan(const cli::DrawnCache& drawn) {
+  const std::int64_t rows_each = problem_.paged > 0 ? problem_.paged : problem_.sk,
+                     all = tensor_spec(problem_, REGARD_K).shape[0];
+  std::vector<bool> is_read(static_cast<std::size_t>(all * rows_each));
+  for (const cli::DrawnCache::Row& row : drawn.rows)
+    is_read[static_cast<std::size_t>(row.batch * rows_each + row.row)] = true;
+  for (const regard_role role : {REGARD_K, REGARD_V}) {
+    const regard_tensor& tensor = arguments_.tensor[role];
+    if (!tensor.data) continue;
+    const oracle::KvIndex index(problem_, role, tensor.rank, tensor.strides);
+    const std::int64_t columns = role == REGARD_K ? problem_.d : problem_.dv;
+    const regard_role factors = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
+    for (std::int64_t i = 0; i < all * rows_each; ++i) {
+      if (is_read[static_cast<std::size_t>(i)]) continue;
+      for (std::int64_t head = 0; head < problem_.hk; ++head) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          oracle::encode(tensor.dtype, tensor.data, index.at({i / rows_each, i % rows_each}, head, c),
+                         tensor.dtype == REGARD_INT8 ? -128 : std::nan(""));
+        }
+        if (problem_.descale == Descale::token) set(factors, i * problem_.hk + head, std::nan(""));
+      }
+    }
+  }
 }
 
 std::string Case::description() const {
@@ -88,6 +184,8 @@ std::string Case::description() const {
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
   if (options_.only_lengths_k) text += " only_lengths_k";
+  if (options_.no_cache_index) text += " no_cache_index";
+  if (options_.side_by_side) text += " side_by_side";
   if (options_.far) text += " far";
   if (options_.guarded == Guarded::at_start) text += ", no access before each tensor";
   if (options_.guarded == Guarded::at_end) text += ", no access behind each tensor";
@@ -131,6 +229,7 @@ void Case::allocate(const TensorSpec& spec) {
       next = next * std::max<std::int64_t>(tensor.shape[dimension], 1) + (padded ? 3 : 0);
     }
   }
+  if (options_.side_by_side && (spec.role == REGARD_K || spec.role == REGARD_V)) leave_room(tensor);
   Buffer& buffer = buffers_[spec.role];
   buffer.bytes = extent(tensor) * static_cast<std::int64_t>(bytes_of(spec.dtype));
   if (far) {
@@ -146,6 +245,13 @@ void Case::allocate(const TensorSpec& spec) {
     tensor.data = aligned(buffer.memory);
   }
   poison_tensor(spec.role);
+}
+
+/// Every row of K or V is followed by as many elements as a row of the other tensor has.
+void Case::leave_room(regard_tensor& tensor) const {
+  const std::int64_t columns = tensor.shape[tensor.rank - 1];
+  for (int i = 0; i + 1 < tensor.rank; ++i)
+    tensor.strides[i] = tensor.strides[i] / columns * (problem_.d + problem_.dv);
 }
 
 void Case::poison_tensor(regard_role role) {
@@ -185,6 +291,7 @@ void Case::fill(const TensorSpec& spec) {
       values = random_lengths(random, physical(REGARD_OFFSETS_Q, problem_.sq));
       break;
     case REGARD_LENGTHS_K:
+      if (has_cache(problem_)) return;
       values = random_lengths(random, physical(REGARD_OFFSETS_K, problem_.sk));
       break;
     case REGARD_RANGES:
@@ -195,17 +302,38 @@ void Case::fill(const TensorSpec& spec) {
       values = random_bits(random, words ? n / words : 0, words);
       break;
     }
+    case REGARD_OFFSETS_NEW:
+    case REGARD_LEFT_PADDING:
+    case REGARD_CACHE_INDEX:
+    case REGARD_PAGE_TABLE:
+    case REGARD_PAGE_OFFSETS:
+    case REGARD_PAGE_LIST:
+    case REGARD_LAST_PAGE_LENGTHS:
+    case REGARD_SLOTS:
+      return;  // fill_cache
     case REGARD_ALIBI:
     case REGARD_DESCALE_Q:
+      values = uniform(random, n, 0.25, 1.25);
+      break;
     case REGARD_DESCALE_K:
     case REGARD_DESCALE_V:
-      values = uniform(random, n, 0.25, 1.25);
+      values = uniform(random, n, 0.25 / integer_unit(), 1.25 / integer_unit());
+      break;
+    case REGARD_POSITIONS:
+      values = positions(random, n);
+      break;
+    case REGARD_ROPE_COS:
+    case REGARD_ROPE_SIN:
+      values = rope_table(spec);
       break;
     case REGARD_Q:
       values = normal(random, n, options_.q_scale);
       break;
+    case REGARD_K:
+      values = normal(random, n, integer_unit());
+      break;
     case REGARD_V:
-      values = normal(random, n, 1);
+      values = normal(random, n, integer_unit());
       if (options_.v_rectified)
         for (double& value : values) value = std::max(value, 0.0);
       break;
@@ -230,6 +358,31 @@ void Case::fill(const TensorSpec& spec) {
   if (options_.numbers) fill_from_numbers(spec.role);
   if (spec.role == REGARD_Q) set_row_to_nan(spec.role, options_.nan_row);
   if (spec.role == REGARD_K) set_row_to_nan(spec.role, options_.nan_key);
+}
+
+/// What 1 is in int8, before factors.
+double Case::integer_unit() const {
+  return problem_.kv == DType::int8 ? 32 : 1;
+}
+
+std::vector<double> Case::positions(Random& random, std::int64_t count) const {
+  const std::int64_t rows = tensor_spec(problem_, REGARD_ROPE_COS).shape[0];
+  const std::int64_t after =
+      problem_.positions == Positions::sequence ? std::max<std::int64_t>({problem_.snew, problem_.sq, 1}) : 1;
+  return whole_numbers(random, count, 0, std::max<std::int64_t>(rows - after, 0));
+}
+
+/// Angles of the usual frequencies.
+std::vector<double> Case::rope_table(const TensorSpec& spec) const {
+  std::vector<double> values;
+  for (std::int64_t position = 0; position < spec.shape[0]; ++position) {
+    for (std::int64_t i = 0; i < spec.shape[1]; ++i) {
+      const double angle = static_cast<double>(position) *
+                           std::pow(10000, -static_cast<double>(i) / static_cast<double>(spec.shape[1]));
+      values.push_back(spec.role == REGARD_ROPE_COS ? std::cos(angle) : std::sin(angle));
+    }
+  }
+  return values;
 }
 
 void Case::fill_from_numbers(regard_role role) {
@@ -309,7 +462,12 @@ double Case::get(regard_role role, std::int64_t flat) const {
 
 void Case::set(regard_role role, std::int64_t flat, double value) {
   const regard_tensor& tensor = arguments_.tensor[role];
-  oracle::encode(tensor.dtype, tensor.data, offset_of(role, flat), value);
+  const std::int64_t offset = offset_of(role, flat);
+  oracle::encode(tensor.dtype, tensor.data, offset, value);
+  Buffer& buffer = buffers_[role];
+  if (buffer.before.empty()) return;
+  auto* const start = buffer.before.data() + (static_cast<std::uint8_t*>(tensor.data) - buffer.room.data());
+  oracle::encode(tensor.dtype, start, offset, value);
 }
 
 std::vector<std::uint8_t> Case::bytes(regard_role role) const {
@@ -327,7 +485,8 @@ std::vector<std::uint8_t> Case::bytes(regard_role role) const {
 void Case::poison_outputs() {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
-    if (tensor_spec(problem_, role).use == REGARD_OUTPUT) poison_tensor(role);
+    if (tensor_use(problem_, role) == REGARD_OUTPUT) poison_tensor(role);
+    std::ranges::copy(buffers_[i].before, buffers_[i].room.begin());
   }
 }
 

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/drawn_cache.h"
 #include "oracle/oracle.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include "regard/regard.h"
+#include "support/fill.h"
 #include "support/guarded_memory.h"
 
 namespace regard::test {
@@ -42,6 +44,8 @@ struct CaseOptions {
   bool only_lengths_k = false;    ///< omits the optional lengths_q
   bool far = false;               ///< heads and sequences are 5 GiB apart; the memory between is untouched
   Guarded guarded = Guarded::no;  ///< every tensor has exactly its own bytes next to a page without access
+  bool no_cache_index = false;    ///< omits the optional cache_index
+  bool side_by_side = false;      ///< rows of K and V leave room for those of the other one between them
   bool forward_inputs = true;     ///< false: O and LSE of a backward problem stay NaN, for the test to fill
 };
 
@@ -64,7 +68,7 @@ class Case {
   /// The whole memory of a role, guards and gaps included; its tensor points into it. Empty: not used.
   std::span<std::uint8_t> memory(regard_role role) { return buffers_[role].memory; }
 
-  /// Fills the outputs with NaN again.
+  /// Fills the outputs with NaN again; what a call changes in place becomes what it was before.
   void poison_outputs();
   /// Computes the inputs of backward from a forward pass: the oracle's O and LSE, rounded to their types.
   void compute_forward_inputs(int threads = 1);
@@ -82,12 +86,22 @@ class Case {
     std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
     std::span<std::uint8_t> room;            ///< including the memory around the tensor; far: nothing
     std::int64_t bytes = 0;                  ///< the tensor's own
+    std::vector<std::uint8_t> before;        ///< `room` before the call, where that changes it in place
   };
 
+  void fill_all();
+  /// Lengths, pages and the like of a KV cache; its rows that no call reads become NaN.
+  void fill_cache();
+  void put(regard_role, const auto& numbers);
+  void set_rows_that_are_not_read_to_nan(const cli::DrawnCache&);
   void allocate(const TensorSpec&);
   /// Including the memory around it; far: only its elements.
   void poison_tensor(regard_role);
+  void leave_room(regard_tensor&) const;
   void fill(const TensorSpec&);
+  double integer_unit() const;
+  std::vector<double> positions(Random&, std::int64_t count) const;
+  std::vector<double> rope_table(const TensorSpec&) const;
   void fill_from_numbers(regard_role);
   void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
   void set_rows_behind_sequences_to_nan();

@@ -76,6 +76,12 @@ std::vector<double> normal(Random& random, std::int64_t count, double scale, dou
   return values;
 }
 
+std::vector<double> whole_numbers(Random& random, std::int64_t count, std::int64_t low, std::int64_t high) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) value = static_cast<double>(between(random, low, high));
+  return values;
+}
+
 std::vector<double> uniform(Random& random, std::int64_t count, double low, double high) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (double& value : values) value = low + (high - low) * canonical(random);
