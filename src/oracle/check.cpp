@@ -14,8 +14,8 @@ constexpr double speed = 1e9, seconds = 2;
 
 /// Multiply-adds for one query row of one head, errors included.
 double row_cost(const Problem& p) {
-  const double keys = static_cast<double>(p.sk) + 1, d = static_cast<double>(p.d),
-               dv = static_cast<double>(p.dv);
+  const double keys = static_cast<double>(p.pass == Pass::merge ? p.parts : p.sk) + 1,
+               d = static_cast<double>(p.d), dv = static_cast<double>(p.dv);
   // Forward: scores, then values and their variance. Backward: scores, dP, and five sums with variance.
   const double columns = p.pass == Pass::fwd ? d + 2 * dv + 20 : 7 * d + 5 * dv + 30;
   return keys * columns;
@@ -28,6 +28,7 @@ std::int64_t at_least_one(double count) {
 /// The part of the problem that can be checked in time.
 Options sample(const Problem& p, int threads) {
   Options options{threads, 0, 0};
+  if (p.pass == Pass::append || p.pass == Pass::merge) return options;  // these read each number once
   const double budget = speed * seconds * std::max(threads, 1);
   const double rows = static_cast<double>(p.sq), heads = static_cast<double>(p.b) * static_cast<double>(p.hq);
   if (row_cost(p) * rows * heads <= budget) return options;
@@ -62,6 +63,12 @@ void write(JsonWriter& json, const Comparison& c) {
 }  // namespace
 
 Result<std::string> check_report(const Problem& problem, const regard_arguments& arguments, int threads) {
+  if (problem.accumulate) {
+    return refused(
+        "a merge in place overwrites the O and LSE that a check reads; check it without accumulate, with O "
+        "and "
+        "LSE as one more part");
+  }
   const Options options = sample(problem, threads);
   const Result<Outputs> expected = run(problem, arguments, options);
   if (!expected) return tl::unexpected<Error>(expected.error());
@@ -84,7 +91,7 @@ Result<std::string> check_report(const Problem& problem, const regard_arguments&
       json.list([&] {
         for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
           const TensorSpec spec = tensor_spec(problem, static_cast<regard_role>(i));
-          if (spec.use == REGARD_OUTPUT && !compared(static_cast<regard_role>(i))) json.value(spec.name);
+          if (is_written(spec.use) && !compared(static_cast<regard_role>(i))) json.value(spec.name);
         }
       });
     });

@@ -27,6 +27,14 @@ class Walk {
   std::int64_t at_[4] = {}, offset_ = 0;
 };
 
+/// The memory offset of one element.
+std::int64_t offset_of(const regard_tensor& tensor, std::int64_t flat) {
+  std::int64_t offset = 0;
+  for (int dimension = tensor.rank; dimension-- > 0; flat /= tensor.shape[dimension])
+    offset += flat % tensor.shape[dimension] * tensor.strides[dimension];
+  return offset;
+}
+
 /// Root mean square of the finite elements: the ordinary size of a number in this output. Some element is at
 /// least that large, even where all are equal and the root is rounded up.
 double ordinary_size(const std::vector<double>& values) {
@@ -43,18 +51,7 @@ double ordinary_size(const std::vector<double>& values) {
 void compare_element(double actual, double exact, double expected_error, regard_dtype dtype, double ordinary,
                      std::int64_t i, Comparison& result) {
   ++result.compared;
-  double absolute = std::fabs(actual - exact), allowed = tolerance(dtype, exact, expected_error);
-  if (actual == exact) absolute = 0;  // also equal infinities
-  // A value that overflows the output's type is stored as infinity, or as the largest number where there is
-  // none.
-  const double largest = format(dtype).largest();
-  if (std::isfinite(exact) && std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest &&
-      actual * exact > 0)
-    absolute = 0;
-  if (std::isnan(exact)) {  // the inputs make it NaN, and the output must show that
-    absolute = std::isnan(actual) ? 0 : infinity;
-    allowed = 0;
-  }
+  const auto [absolute, allowed] = judge(dtype, actual, exact, expected_error);
   const bool wrong = !(absolute <= allowed);  // any other NaN is wrong
   if (wrong && result.wrong++ == 0) {
     result.first_wrong = i;
@@ -83,10 +80,14 @@ std::vector<Comparison> compare(const Problem& problem, const regard_arguments& 
     result.role = role;
     Walk walk(tensor);
     const double ordinary = ordinary_size(output.value);
-    for (std::size_t i = 0; i < output.value.size(); ++i, walk.next())
+    for (std::size_t i = 0; i < output.value.size(); ++i) {
+      const std::int64_t flat = output.written ? (*output.written)[i] : static_cast<std::int64_t>(i);
+      const std::int64_t offset = output.written ? offset_of(tensor, flat) : walk.offset();
+      if (!output.written) walk.next();
       if (output.has_result(i))
-        compare_element(decode(tensor.dtype, tensor.data, walk.offset()), output.value[i], output.error[i],
-                        tensor.dtype, ordinary, static_cast<std::int64_t>(i), result);
+        compare_element(decode(tensor.dtype, tensor.data, offset), output.value[i], output.error[i],
+                        tensor.dtype, ordinary, flat, result);
+    }
     result.ok = result.wrong == 0;
     results.push_back(result);
   }

@@ -41,6 +41,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
       write_lse.set(b, h, sequence.first_q + i, 0, row.lse, precision.lse(row, relative));
     }
   });
+  if (writes_cache(problem)) append(inputs, outputs);
   return outputs;
 }
 

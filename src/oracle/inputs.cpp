@@ -50,6 +50,12 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_OFFSETS_NEW:
     case REGARD_LEFT_PADDING:  // [b], [b+1]
       return {strides[0], 0, 0};
+    case REGARD_POSITIONS:  // of each sequence; those of each token are for new_tokens.h
+      return {strides[0], 0, 0};
+    case REGARD_PARTIAL_O:  // [parts,tokens,hq,dv]
+      return {strides[0], strides[2], strides[1]};
+    case REGARD_PARTIAL_LSE:  // [parts,hq,tokens]
+      return {strides[0], strides[1], strides[2]};
     case REGARD_SEED:
     case REGARD_K_NEW:
     case REGARD_V_NEW:
@@ -59,9 +65,6 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_PAGE_TABLE:
     case REGARD_PAGE_LIST:
     case REGARD_SLOTS:
-    case REGARD_POSITIONS:
-    case REGARD_PARTIAL_O:
-    case REGARD_PARTIAL_LSE:
     case REGARD_ROLE_COUNT:
       break;
   }
@@ -72,8 +75,10 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
     : problem_(problem),
       arguments_(arguments),
       places_(problem, arguments),
+      new_tokens_(problem, arguments),
+      rotation_(problem, arguments),
       all_equal_(!problem.varlen && !problem.lengths && !problem.left_padding &&
-                 problem.table == PageTable::vllm),
+                 problem.table == PageTable::vllm && !packs_new(problem)),
       seed_(arguments.seed),
       offset_(arguments.offset) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
@@ -91,7 +96,7 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
       sequence.sq = integer(REGARD_OFFSETS_Q, b + 1) - sequence.first_q;
     }
     if (problem.lengths && given(REGARD_LENGTHS_Q)) sequence.sq = integer(REGARD_LENGTHS_Q, b);
-    find_keys(b, sequence);
+    if (problem.pass != Pass::merge) find_keys(b, sequence);
     sequences_.push_back(sequence);
   }
   if (problem.dropout > 0) keep_ = static_cast<int>(std::floor((1 - problem.dropout) * 255));
@@ -120,17 +125,47 @@ void Inputs::find_keys(std::int64_t batch, Sequence& sequence) const {
     if (problem_.lengths && given(REGARD_LENGTHS_K)) sequence.sk = integer(REGARD_LENGTHS_K, batch);
     return;
   }
-  std::int64_t end = problem_.sk;
-  if (problem_.table == PageTable::sglang) {
+  // Lengths are those before the new tokens; lists of pages count these already.
+  const std::int64_t added = given(REGARD_OFFSETS_NEW)
+                                 ? integer(REGARD_OFFSETS_NEW, batch + 1) - integer(REGARD_OFFSETS_NEW, batch)
+                                 : problem_.snew;
+  sequence.before = problem_.sk - added;
+  if (given(REGARD_PAGE_OFFSETS)) {
     const std::int64_t pages = integer(REGARD_PAGE_OFFSETS, batch + 1) - integer(REGARD_PAGE_OFFSETS, batch);
-    end = pages == 0 ? 0 : (pages - 1) * problem_.paged + integer(REGARD_LAST_PAGE_LENGTHS, batch);
-  } else if (problem_.lengths && given(REGARD_LENGTHS_K)) {
-    end = std::max<std::int64_t>(integer(REGARD_LENGTHS_K, batch), 0);
+    const std::int64_t rows = (pages - 1) * problem_.paged + integer(REGARD_LAST_PAGE_LENGTHS, batch);
+    sequence.before = pages == 0 ? -1 : rows - added;
+  } else if (given(REGARD_LENGTHS_K)) {
+    sequence.before = integer(REGARD_LENGTHS_K, batch);
   }
-  end = std::min(end, problem_.sk);
-  if (problem_.left_padding)
+  if (sequence.before < 0) {  // neither keys nor new tokens
+    sequence.before = sequence.sk = 0;
+    return;
+  }
+  const std::int64_t end = std::min(sequence.before + added, problem_.sk);
+  if (given(REGARD_LEFT_PADDING))
     sequence.first_k = std::clamp<std::int64_t>(integer(REGARD_LEFT_PADDING, batch), 0, end);
   sequence.sk = end - sequence.first_k;
+}
+
+std::vector<NewToken> Inputs::new_tokens(std::int64_t batch) const {
+  const Sequence& s = sequence(batch);
+  std::vector<NewToken> tokens;
+  for (std::int64_t row = s.before; writes_cache(problem_) && row < s.end(); ++row)
+    tokens.push_back(new_tokens_.token(batch, row - s.before, s.before));
+  return tokens;
+}
+
+std::vector<NewToken> Inputs::new_tokens() const {
+  std::vector<NewToken> tokens;
+  if (problem_.slots != SlotType::none) {
+    for (std::int64_t token = 0; token < problem_.tnew; ++token)
+      if (const NewToken found = new_tokens_.token_with_slot(token); found.place.row >= 0)
+        tokens.push_back(found);
+    return tokens;
+  }
+  for (std::int64_t batch = 0; batch < problem_.b; ++batch)
+    for (const NewToken& token : new_tokens(batch)) tokens.push_back(token);
+  return tokens;
 }
 
 Matrix Inputs::matrix(regard_role role, std::int64_t batch, std::int64_t head) const {
@@ -139,9 +174,15 @@ Matrix Inputs::matrix(regard_role role, std::int64_t batch, std::int64_t head) c
   Matrix result{s.sq, role == REGARD_Q ? problem_.d : problem_.dv, {}};
   result.values.resize(static_cast<std::size_t>(result.rows * result.columns));
   const double factor = role == REGARD_Q ? descale_q(batch, kv_head(head)) : 1;
-  for (std::int64_t i = 0; i < result.rows; ++i)
+  const std::int64_t position = problem_.positions == Positions::sequence
+                                    ? static_cast<std::int64_t>(read(REGARD_POSITIONS, batch, 0, 0, 0))
+                                    : s.before;
+  for (std::int64_t i = 0; i < result.rows; ++i) {
     for (std::int64_t c = 0; c < result.columns; ++c)
       result.row(i)[c] = factor * read(role, batch, head, s.first_q + i, c);
+    if (role == REGARD_Q)
+      rotation_.rotate(problem_.mask == Mask::none ? position : position + i, result.row(i));
+  }
   return result;
 }
 
@@ -151,11 +192,15 @@ Matrix Inputs::keys(regard_role role, std::int64_t batch, std::int64_t kv_head) 
   result.values.resize(static_cast<std::size_t>(result.rows * result.columns));
   const regard_tensor& tensor = arguments_.tensor[role];
   const KvIndex index(problem_, role, tensor.rank, tensor.strides);
-  const regard_role factors = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
   for (std::int64_t j = 0; j < result.rows; ++j) {
     if (is_cache(problem_) && left_of_all_windows(s, j)) continue;
     const Place place = places_.of_row(batch, s.first_k + j);
-    const double factor = descale(factors, batch, kv_head, place);
+    const double factor = given_factor(role, batch, kv_head, place);
+    if (writes_cache(problem_) && s.first_k + j >= s.before) {
+      const NewToken token = new_tokens_.token(batch, s.first_k + j - s.before, s.before);
+      std::ranges::copy(new_tokens_.read_back(role, token, kv_head, factor), result.row(j));
+      continue;
+    }
     for (std::int64_t c = 0; c < result.columns; ++c)
       result.row(j)[c] = factor * decode(tensor.dtype, tensor.data, index.at(place, kv_head, c));
   }
@@ -166,8 +211,9 @@ double Inputs::descale_q(std::int64_t batch, std::int64_t kv_head) const {
   return given(REGARD_DESCALE_Q) ? read(REGARD_DESCALE_Q, batch, kv_head, 0, 0) : 1;
 }
 
-double Inputs::descale(regard_role factor, std::int64_t batch, std::int64_t kv_head,
-                       const Place& place) const {
+double Inputs::given_factor(regard_role role, std::int64_t batch, std::int64_t kv_head,
+                            const Place& place) const {
+  const regard_role factor = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
   switch (problem_.descale) {
     case Descale::none:
       return 1;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
+#include "oracle/new_tokens.h"
 #include "oracle/places.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
@@ -27,6 +28,8 @@ Index index_of(regard_role, int rank, const std::int64_t* shape, const std::int6
 /// row 0 when dense, and after the left padding in a cache.
 struct Sequence {
   std::int64_t sq = 0, sk = 0, first_q = 0, first_k = 0;
+  std::int64_t before = 0;  ///< the row of a cache after its keys, where new tokens begin
+  std::int64_t end() const { return first_k + sk; }
 };
 
 /// Rows of numbers.
@@ -55,8 +58,32 @@ class Inputs {
   bool all_equal() const { return all_equal_; }
   std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
 
-  /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied by their descale factor.
+  /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied by their descale factor; queries are
+  /// rotated, and new keys and values are those of the cache.
   Matrix matrix(regard_role, std::int64_t batch, std::int64_t head) const;
+
+  /// The new tokens that are written, and those of one sequence.
+  std::vector<NewToken> new_tokens() const;
+  std::vector<NewToken> new_tokens(std::int64_t batch) const;
+  /// What must be stored of one.
+  StoredRow stored(regard_role role, const NewToken& token, std::int64_t kv_head) const {
+    return new_tokens_.exact(role, token, kv_head, given_factor(role, token.batch, kv_head, token.place));
+  }
+
+  /// What merge reads of a token, counted over all sequences, and head: LSE and a column of O of one part,
+  /// and those that a merge in place finds in O and LSE themselves.
+  double partial_lse(std::int64_t part, std::int64_t head, std::int64_t token) const {
+    return read(REGARD_PARTIAL_LSE, part, head, token, 0);
+  }
+  double partial_o(std::int64_t part, std::int64_t head, std::int64_t token, std::int64_t column) const {
+    return read(REGARD_PARTIAL_O, part, head, token, column);
+  }
+  double own_lse(std::int64_t batch, std::int64_t head, std::int64_t row) const {
+    return read(REGARD_LSE, batch, head, row, 0);
+  }
+  double own_o(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t column) const {
+    return read(REGARD_O, batch, head, row, column);
+  }
 
   /// Whether query i of the sequence sees its key j: position, ranges and bits all allow it.
   bool visible(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
@@ -84,11 +111,13 @@ class Inputs {
   bool left_of_all_windows(const Sequence&, std::int64_t j) const;
   double descale_q(std::int64_t batch, std::int64_t kv_head) const;
   /// Of one row of K or V.
-  double descale(regard_role factor, std::int64_t batch, std::int64_t kv_head, const Place&) const;
+  double given_factor(regard_role, std::int64_t batch, std::int64_t kv_head, const Place&) const;
 
   const Problem& problem_;
   const regard_arguments& arguments_;
   const Places places_;
+  const NewTokens new_tokens_;
+  const Rotation rotation_;
   Index index_[REGARD_ROLE_COUNT];
   bool all_equal_;
   std::vector<Sequence> sequences_;  ///< if all are equal: only the first

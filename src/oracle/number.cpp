@@ -144,6 +144,7 @@ void encode(regard_dtype dtype, void* data, std::int64_t index, double value) {
     case REGARD_FP8_E5M2_FNUZ:
       return store(data, index, static_cast<std::uint8_t>(encode_bits(format(dtype), value)));
     case REGARD_INT8:  // to the nearest, ties to even; what is larger saturates
+      if (std::isnan(value)) value = 0;
       return store(data, index, static_cast<std::int8_t>(std::clamp(std::nearbyint(value), -128.0, 127.0)));
     case REGARD_INT64:
       return store(data, index, static_cast<std::int64_t>(value));
@@ -156,6 +157,12 @@ void encode(regard_dtype dtype, void* data, std::int64_t index, double value) {
     case REGARD_UINT64:
       return store(data, index, static_cast<std::uint64_t>(value));
   }
+}
+
+double rounded(regard_dtype dtype, double value) {
+  double memory = 0;  // of at least the size of every type
+  encode(dtype, &memory, 0, value);
+  return decode(dtype, &memory, 0);
 }
 
 }  // namespace regard::oracle

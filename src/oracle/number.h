@@ -41,6 +41,8 @@ Format format(regard_dtype);
 
 double decode(regard_dtype, const void* data, std::int64_t index);
 void encode(regard_dtype, void* data, std::int64_t index, double value);
+/// The number that is stored in place of `value`.
+double rounded(regard_dtype, double value);
 
 /// The bits of a finite format's number, and back.
 double decode_bits(const Format&, std::uint32_t bits);

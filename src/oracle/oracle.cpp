@@ -15,7 +15,8 @@ Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
     const auto role = static_cast<regard_role>(i);
     const TensorSpec spec = tensor_spec(problem, role);
     // Backward computes LSE itself.
-    if (spec.use != REGARD_INPUT || role == REGARD_LSE) continue;
+    const bool read = spec.use == REGARD_INPUT || spec.use == REGARD_INPUT_OUTPUT;
+    if (!read || (role == REGARD_LSE && problem.pass == Pass::bwd)) continue;
     const regard_tensor& tensor = arguments.tensor[i];
     const bool empty = std::any_of(spec.shape.begin(), spec.shape.end(), [](auto n) { return n == 0; });
     if (!tensor.data && !empty)
@@ -31,12 +32,22 @@ Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
 }  // namespace
 
 Result<Outputs> run(const Problem& problem, const regard_arguments& arguments, const Options& options) {
-  if (writes_cache(problem) || problem.pass == Pass::merge)
-    return refused("the oracle has no new tokens and no merge yet");
   if (const Status status = check_inputs(problem, arguments); !status)
     return tl::unexpected<Error>(status.error());
   const Inputs inputs(problem, arguments);
-  return problem.pass == Pass::fwd ? forward(inputs, options) : backward(inputs, options);
+  Outputs outputs;
+  switch (problem.pass) {
+    case Pass::fwd:
+      return forward(inputs, options);
+    case Pass::bwd:
+      return backward(inputs, options);
+    case Pass::append:
+      append(inputs, outputs);
+      return outputs;
+    case Pass::merge:
+      return merge(inputs);
+  }
+  return outputs;
 }
 
 }  // namespace regard::oracle

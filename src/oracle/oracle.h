@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "problem/problem.h"
@@ -15,6 +16,9 @@ namespace regard::oracle {
 
 /// One output, in row-major order of the role's logical shape (tensor_spec).
 struct Output {
+  /// Of a cache, which a call writes in part: the flat index of each element that it must write. `value` and
+  /// `error` have these alone. All other elements stay as they are.
+  std::optional<std::vector<std::int64_t>> written;
   /// The exact result: NaN where the inputs make it so, and where there is no result.
   std::vector<double> value;
   /// The expected error of a well-made kernel of these types, before the output itself is rounded
@@ -22,6 +26,7 @@ struct Output {
   std::vector<double> error;
 
   static constexpr double no_result = -1;
+  static constexpr double copied = -2;  ///< instead of an error: the element is a copy of an input
   /// False where a kernel must not write the element (rows and columns past a logical length) and where
   /// Options exclude it: `compare` skips it.
   bool has_result(std::size_t i) const { return error[i] != no_result; }
@@ -39,8 +44,11 @@ struct Options {
   std::int64_t max_heads = 0;
 };
 
-/// Forward: o, lse, dropout_mask. Backward: grad_q, grad_k, grad_v and, when requested, grad_bias, grad_sink;
-/// it takes D from the same O that the kernel reads, and computes the weights and LSE itself from q and k.
+/// Forward: o, lse, dropout_mask, and as append does: the rows of k and v, and of descale_k and descale_v,
+/// that new tokens are written to. These are read back for everything that follows from them, as far as they
+/// are right: call it after the kernel. Merge: o and lse; with `accumulate` they are inputs, so call it
+/// before. Backward: grad_q, grad_k, grad_v and, when requested, grad_bias, grad_sink; it takes D from the
+/// same O that the kernel reads, and computes the weights and LSE itself from q and k.
 Result<Outputs> run(const Problem&, const regard_arguments&, const Options& = {});
 
 struct Comparison {

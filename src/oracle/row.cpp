@@ -34,6 +34,13 @@ double norm(const double* a, std::int64_t count) {
   return std::sqrt(sum_of_products(a, a, count));
 }
 
+/// Of the products.
+double root_of_squares(const double* a, const double* b, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t c = 0; c < count; ++c) sum += a[c] * b[c] * a[c] * b[c];
+  return std::sqrt(sum);
+}
+
 double largest_norm(const Matrix& matrix) {
   double largest = 0;
   for (std::int64_t i = 0; i < matrix.rows; ++i)
@@ -56,7 +63,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
   const philox::Random random = inputs.random(batch, head);
-  row.largest_score = 0;
+  row.largest_score = row.rotated = 0;
   row.seen = 0;
 
   std::vector<double>& score = row.log_weight;
@@ -67,6 +74,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     const Dot product = dot(q, k.row(column), k.columns);
     score[j] = scale * product.value;
     row.largest_score = std::max(row.largest_score, std::fabs(scale) * product.peak);
+    row.rotated = std::max(row.rotated, std::fabs(scale) * root_of_squares(q, k.row(column), problem.rotary));
     ++row.seen;
     if (cap > 0) {
       const double t = std::tanh(score[j] / cap);

@@ -23,8 +23,9 @@ struct Row {
   double sink_weight = 0;  ///< the learned sink's part of the softmax
   std::int64_t seen = 0;   ///< visible keys
   // For the tolerance:
-  double largest_logit = 0;   ///< bound of |scale * q k|
-  double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
+  double largest_logit = 0;  ///< bound of |scale * q k|
+  double largest_score = 0;  ///< the largest running sum of scale * q k of a visible key
+  double rotated = 0;  ///< the largest scale * root of the sum of (q k)^2, over numbers of q that are rotated
   double logit_per_lost = 0;  ///< bound of a score's change when numbers of Q and K change by 1
 };
 

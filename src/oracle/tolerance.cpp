@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/number.h"
+#include "oracle/oracle.h"
 #include "oracle/row.h"
 
 namespace regard::oracle {
@@ -45,7 +46,8 @@ double drifted(std::int64_t terms, std::int64_t longest = longest_part) {
 }  // namespace
 
 Precision::Precision(const Problem& problem)
-    : product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
+    : rotated(problem.rope == Rope::none ? 0 : format(static_cast<regard_dtype>(problem.dtype)).unit()),
+      product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
       least(smallest_part(problem.dtype)),
       least_grad(smallest_gradient(problem)),
       step(format(REGARD_FP32).unit()),
@@ -58,9 +60,9 @@ double Precision::sum(std::int64_t terms) const {
 }
 
 RowError Precision::scores(const Row& row, std::int64_t d) const {
-  return {(2 * step + score) * row.largest_logit + step * drifted(d) * row.largest_score +
-              lost * row.logit_per_lost,
-          step * walk(d) * row.largest_score};
+  return {(2 * step + score) * row.largest_logit +
+              (step * drifted(d) + certain(rotated)) * row.largest_score + lost * row.logit_per_lost,
+          step * walk(d) * row.largest_score + rotated * row.rotated};
 }
 
 RowError Precision::row(const Row& row, const RowError& score) const {
@@ -104,12 +106,30 @@ double lost_near_zero(regard_dtype dtype) {
 }
 
 double tolerance(regard_dtype dtype, double exact, double expected_error) {
-  if (dtype == REGARD_UINT8 || std::isinf(exact)) return 0;
+  if (dtype == REGARD_UINT8 || std::isinf(exact) || expected_error == Output::copied) return 0;
+  if (dtype == REGARD_INT8) return safety * expected_error + 1.01 * 0.5;
   const Format f = format(dtype);
   // The stored value is off by half a unit in its own last place, which can be one binade above the exact
   // one.
   const double computed = safety * expected_error;
   return computed + 1.01 * f.unit() * (std::fabs(exact) + computed) + lost_near_zero(dtype);
+}
+
+Judgement judge(regard_dtype dtype, double actual, double exact, double expected_error) {
+  const bool integer = dtype == REGARD_INT8;
+  if (integer && std::isnan(exact)) return {};  // it has no number for that
+  if (integer) exact = std::clamp(exact, -128.0, 127.0);
+  // The inputs make it NaN, and the output must show that.
+  if (std::isnan(exact)) return {std::isnan(actual) ? 0 : infinity, 0};
+  const double allowed = tolerance(dtype, exact, expected_error);
+  if (actual == exact) return {0, allowed};  // also equal infinities
+  // A value that overflows the output's type is stored as infinity, or as the largest number where there is
+  // none.
+  const double largest = integer ? infinity : format(dtype).largest();
+  if (std::isfinite(exact) && std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest &&
+      actual * exact > 0)
+    return {0, allowed};
+  return {std::fabs(actual - exact), allowed};
 }
 
 }  // namespace regard::oracle

@@ -33,6 +33,7 @@ constexpr double smallest_normal = std::numeric_limits<float>::min();  // also o
 struct Precision {
   explicit Precision(const Problem&);
 
+  double rotated;      ///< a rotated number of Q can be rounded to its type
   double product;      ///< P and dS can be rounded to the type of the inputs before a matrix product
   double least;        ///< the same for a P near 0, relative to the row's largest
   double least_grad;   ///< the same for a dX near 0
@@ -82,5 +83,12 @@ double lost_near_zero(regard_dtype);
 /// The largest error allowed for one element, from the exact value and the error expected before it was
 /// stored as `dtype`.
 double tolerance(regard_dtype dtype, double exact, double expected_error);
+
+struct Judgement {
+  double absolute = 0, allowed = 0;                   ///< error
+  bool right() const { return absolute <= allowed; }  ///< false where one of them is NaN
+};
+/// One stored element against the exact one; `expected_error` as in Output.
+Judgement judge(regard_dtype dtype, double actual, double exact, double expected_error);
 
 }  // namespace regard::oracle

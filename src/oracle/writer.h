@@ -19,7 +19,7 @@ class Writer {
   /// Elements that are never set have no result; those of a `sum` over heads are 0.
   Writer(const Problem& problem, regard_role role, Outputs& outputs, bool sum = false) {
     const TensorSpec spec = tensor_spec(problem, role);
-    if (spec.use != REGARD_OUTPUT) return;
+    if (!is_written(spec.use)) return;
     std::int64_t count = 1;
     std::vector<std::int64_t> strides(spec.shape.size());
     for (std::size_t i = spec.shape.size(); i-- > 0;) {

@@ -247,7 +247,7 @@ regard_use use_offsets_q(const Problem& p) {
   return input_if(p.varlen);
 }
 regard_use use_offsets_k(const Problem& p) {
-  return input_if(packs_keys(p));
+  return input_if(attends(p) && packs_keys(p));
 }
 regard_use use_lengths_q(const Problem& p) {
   return optional_if(p.lengths && p.pass != Pass::append);

@@ -67,9 +67,11 @@ Case::Case(const std::string& text, const CaseOptions& options)
   arguments_.seed = 0x123456789abcdef0 + options.seed;
   arguments_.offset = 0xfedcba9876543210;
   if (problem_.pass == Pass::bwd && options.forward_inputs) compute_forward_inputs();
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
-    if (tensor_use(problem_, static_cast<regard_role>(i)) == REGARD_INPUT_OUTPUT)
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const bool rotated = i == REGARD_Q && problem_.rope != Rope::none;  // elsewhere, and not in place
+    if (rotated || tensor_use(problem_, static_cast<regard_role>(i)) == REGARD_INPUT_OUTPUT)
       buffers_[i].before.assign(buffers_[i].room.begin(), buffers_[i].room.end());
+  }
 }
 
 void Case::fill_all() {
@@ -86,6 +88,25 @@ void Case::fill_all() {
     fill(spec);
   }
   if (has_cache(problem_)) fill_cache();
+  if (problem_.pass == Pass::merge) set_empty_parts_to_nan();
+}
+
+/// O is never read where the LSE is -infinity.
+void Case::set_empty_parts_to_nan() {
+  const std::int64_t tokens = tensor_spec(problem_, REGARD_PARTIAL_O).shape[1], heads = problem_.hq;
+  const auto set_row = [&](regard_role role, std::int64_t row) {
+    for (std::int64_t c = 0; c < problem_.dv; ++c) set(role, row * problem_.dv + c, std::nan(""));
+  };
+  for (std::int64_t i = 0; i < count(REGARD_PARTIAL_LSE); ++i) {
+    const std::int64_t token = i % tokens, head = i / tokens % heads, part = i / tokens / heads;
+    if (std::isinf(get(REGARD_PARTIAL_LSE, i)))
+      set_row(REGARD_PARTIAL_O, (part * tokens + token) * heads + head);
+  }
+  for (std::int64_t i = 0; problem_.accumulate && i < count(REGARD_LSE); ++i) {
+    const std::int64_t rows = problem_.varlen ? tokens : problem_.sq;  // [b, hq, rows]
+    const std::int64_t row = i % rows, head = i / rows % heads, batch = i / rows / heads;
+    if (std::isinf(get(REGARD_LSE, i))) set_row(REGARD_O, (batch * rows + row) * heads + head);
+  }
 }
 
 void Case::put(regard_role role, const auto& numbers) {
@@ -319,6 +340,10 @@ void Case::fill(const TensorSpec& spec) {
     case REGARD_DESCALE_V:
       values = uniform(random, n, 0.25 / integer_unit(), 1.25 / integer_unit());
       break;
+    case REGARD_LSE:
+    case REGARD_PARTIAL_LSE:
+      values = random_lse(random, n, tensor.shape[tensor.rank - 1]);
+      break;
     case REGARD_POSITIONS:
       values = positions(random, n);
       break;
@@ -522,9 +547,30 @@ std::string Case::broken_guards(regard_role role) const {
   return {};
 }
 
+std::string Case::changes_elsewhere(regard_role role, const oracle::Output* output) const {
+  const Buffer& buffer = buffers_[role];
+  const regard_tensor& tensor = arguments_.tensor[role];
+  const std::size_t size = bytes_of(tensor.dtype);
+  std::vector<bool> written(buffer.room.size(), false);
+  const auto start =
+      static_cast<std::size_t>(static_cast<const std::uint8_t*>(tensor.data) - buffer.room.data());
+  for (std::size_t i = 0; output != nullptr && i < output->value.size(); ++i) {
+    if (!output->written && !output->has_result(i)) continue;
+    const std::int64_t flat = output->written ? (*output->written)[i] : static_cast<std::int64_t>(i);
+    const std::size_t first = start + static_cast<std::size_t>(offset_of(role, flat)) * size;
+    for (std::size_t byte = 0; byte < size; ++byte) written[first + byte] = true;
+  }
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (!written[i] && buffer.room[i] != buffer.before[i])
+      return std::string(role_name(role)) + ": byte " + std::to_string(i - start) +
+             " is not to be written, and was changed\n";
+  return {};
+}
+
 std::string Case::mistakes(const oracle::Outputs& expected, bool sampled) const {
   std::string text;
   char line[320];
+  if (!buffers_[REGARD_Q].before.empty()) text += changes_elsewhere(REGARD_Q, nullptr);
   for (const oracle::Comparison& c : oracle::compare(problem_, arguments_, expected)) {
     const std::string name(role_name(c.role));
     text += broken_guards(c.role);
@@ -537,8 +583,9 @@ std::string Case::mistakes(const oracle::Outputs& expected, bool sampled) const 
                     c.max_absolute);
       text += line;
     }
-    if (sampled) continue;
     const oracle::Output& output = expected.at(c.role);
+    if (!buffers_[c.role].before.empty()) text += changes_elsewhere(c.role, &output);
+    if (sampled || !buffers_[c.role].before.empty()) continue;
     const std::size_t elements = output.value.size();
     const std::vector<std::uint8_t> actual = bytes(c.role);
     const std::size_t size = elements == 0 ? 0 : actual.size() / elements;

@@ -79,6 +79,9 @@ class Case {
   std::string mistakes(const oracle::Outputs& expected, bool sampled = false) const;
   /// The part of this check that needs no expected values: writes around the output.
   std::string broken_guards(regard_role) const;
+  /// And for what a call changes in place: that all else of it is as before. `output`: what it must write;
+  /// null: nothing.
+  std::string changes_elsewhere(regard_role, const oracle::Output* output) const;
 
  private:
   struct Buffer {
@@ -93,6 +96,7 @@ class Case {
   /// Lengths, pages and the like of a KV cache; its rows that no call reads become NaN.
   void fill_cache();
   void put(regard_role, const auto& numbers);
+  void set_empty_parts_to_nan();
   void set_rows_that_are_not_read_to_nan(const cli::DrawnCache&);
   void allocate(const TensorSpec&);
   /// Including the memory around it; far: only its elements.

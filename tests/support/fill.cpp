@@ -76,6 +76,13 @@ std::vector<double> normal(Random& random, std::int64_t count, double scale, dou
   return values;
 }
 
+std::vector<double> random_lse(Random& random, std::int64_t count, std::int64_t tokens) {
+  std::vector<double> values = normal(random, count, 3);
+  for (std::int64_t i = 0; i < count; ++i)
+    if (i % tokens % 5 == 4 || between(random, 0, 3) == 0) values[static_cast<std::size_t>(i)] = -INFINITY;
+  return values;
+}
+
 std::vector<double> whole_numbers(Random& random, std::int64_t count, std::int64_t low, std::int64_t high) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (double& value : values) value = static_cast<double>(between(random, low, high));

@@ -21,6 +21,8 @@ std::vector<double> random_ranges(Random&, std::int64_t rows, std::int64_t sk);
 /// Words of visibility bits, two thirds of them set; whole words and rows of zeros among them.
 std::vector<double> random_bits(Random&, std::int64_t rows, std::int64_t words);
 std::vector<double> normal(Random&, std::int64_t count, double scale, double offset = 0);
+/// LSE of merge, in rows of `tokens`: -infinity for a quarter of them, and for all of each fifth token.
+std::vector<double> random_lse(Random&, std::int64_t count, std::int64_t tokens);
 std::vector<double> whole_numbers(Random&, std::int64_t count, std::int64_t low, std::int64_t high);
 std::vector<double> uniform(Random&, std::int64_t count, double low, double high);
 

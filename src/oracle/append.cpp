@@ -1,0 +1,50 @@
+#include <vector>
+
+#include "oracle/new_tokens.h"
+#include "oracle/passes.h"
+
+namespace regard::oracle {
+namespace {
+
+std::vector<std::int64_t> row_major_strides(const Dimensions& shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t next = 1;
+  for (std::size_t i = shape.size(); i-- > 0; next *= shape[i]) strides[i] = next;
+  return strides;
+}
+
+void add(Output& output, std::int64_t flat, double value, double error) {
+  output.written->push_back(flat);
+  output.value.push_back(value);
+  output.error.push_back(error);
+}
+
+}  // namespace
+
+void append(const Inputs& inputs, Outputs& outputs) {
+  const Problem& problem = inputs.problem();
+  const std::vector<NewToken> tokens = inputs.new_tokens();
+  for (const regard_role role : {REGARD_K, REGARD_V}) {
+    const TensorSpec spec = tensor_spec(problem, role);
+    const std::vector<std::int64_t> strides = row_major_strides(spec.shape);
+    const KvIndex index(problem, role, static_cast<int>(strides.size()), strides.data());
+    const regard_role factor_role = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
+    const bool factors = is_written(tensor_use(problem, factor_role));
+    const std::int64_t rows = problem.paged > 0 ? problem.paged : problem.sk;
+    outputs[role].written.emplace();
+    if (factors) outputs[factor_role].written.emplace();
+    for (const NewToken& token : tokens) {
+      for (std::int64_t head = 0; head < problem.hk; ++head) {
+        const StoredRow row = inputs.stored(role, token, head);
+        for (std::size_t c = 0; c < row.value.size(); ++c)
+          add(outputs[role], index.at(token.place, head, static_cast<std::int64_t>(c)), row.value[c],
+              row.error[c]);
+        if (factors)
+          add(outputs[factor_role], (token.place.batch * rows + token.place.row) * problem.hk + head,
+              row.exact_factor, row.factor_error);
+      }
+    }
+  }
+}
+
+}  // namespace regard::oracle

@@ -1,0 +1,54 @@
+// What a call writes into K and V: new tokens, rotated and quantised, each in its row of the cache.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oracle/oracle.h"
+#include "oracle/places.h"
+#include "oracle/rope.h"
+#include "problem/problem.h"
+
+namespace regard::oracle {
+
+/// A new token: row `row` of the sequence `batch` of K_NEW and V_NEW, or of all tokens where these are
+/// packed.
+struct NewToken {
+  std::int64_t batch = 0, row = 0;
+  std::int64_t position = 0;  ///< for the rotary embedding
+  Place place;
+};
+
+/// One row of K or V as it must be stored, of one head.
+struct StoredRow {
+  std::vector<double> value, error;  ///< as in Output; value times `factor` is the number
+  double factor = 1;                 ///< where the call writes it: the one that was written, if that is right
+  double exact_factor = 1, factor_error = 0;
+};
+
+class NewTokens {
+ public:
+  NewTokens(const Problem&, const regard_arguments&);
+
+  /// Token i of a sequence whose new tokens begin at row `before` of the cache.
+  NewToken token(std::int64_t batch, std::int64_t i, std::int64_t before) const;
+  /// Of append with slots. A negative row of its place: it is not written.
+  NewToken token_with_slot(std::int64_t token) const;
+
+  /// `role`: K or V. `given_factor`: that of the row, where the call does not write it.
+  StoredRow exact(regard_role role, const NewToken&, std::int64_t head, double given_factor) const;
+  /// The numbers that a kernel finds there: what it has stored, as far as that is right, or else the exact
+  /// row as it should have been rounded.
+  std::vector<double> read_back(regard_role role, const NewToken&, std::int64_t head,
+                                double given_factor) const;
+
+ private:
+  void choose_factor(regard_role role, const NewToken&, std::int64_t head, StoredRow&) const;
+
+  const Problem& problem_;
+  const regard_arguments& arguments_;
+  const Places places_;
+  const Rotation rotation_;
+};
+
+}  // namespace regard::oracle
