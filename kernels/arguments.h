@@ -29,7 +29,7 @@ struct KvCache {
   const i32* index;              // [b]: the sequence of the dense cache
   const i32* left_padding;       // [b]: rows before the first key
   i64 page;                      // rows of a page; 0: a dense cache
-  i64 k_chunk, v_chunk;          // vectorized pages: elements from one group of 16 bytes to the next
+  i64 k_chunk, v_chunk;          // vectorized pages: elements from one group of 16 bytes to the next; else 0
   i32 present;                   // 0: K and V are no cache
 };
 
@@ -66,6 +66,7 @@ struct Arguments {
   const i32* ranges;  // [1|b, sq, 2] or [tq, 2]; null: absent
   i64 ranges_batch;   // elements per batch; 0 when broadcast. varlen: rows count over tokens
   Rows descale_q, descale_k, descale_v;  // fp32 factors without columns; null: 1
+  i32 row_factors;  // 1: descale_k and descale_v are those of tokens or pages, indexed like K's place
   KvCache cache;
   NewTokens added;
 

@@ -39,23 +39,82 @@ REGARD_INLINE Word bfloat_bits_of_float(Float value) {
   return (all & 0x7fffffffu) > 0x7f800000u ? (all >> 16) | 0x40u : rounded;
 }
 
-/// An 8-bit number. OCP's e5m2 is the upper half of an fp16; the others have no infinity.
-template <DType dtype>
-inline float float_of_eight_bits(u32 bits) {
-  using Bits = EightBits<dtype>;
-  if constexpr (dtype == DType::fp8_e5m2) {
-    return float_of_half_bits<u32, float>(bits << 8);
+REGARD_INLINE float float_of_int(i32 value) {
+  return static_cast<float>(value);
+}
+REGARD_INLINE Floats float_of_int(Ints values) {
+  return __builtin_convertvector(values, Floats);
+}
+
+/// 8-bit numbers. OCP's e5m2 is the upper half of an fp16; the other floats have no infinity.
+template <DType dtype, class Int, class Word, class Float>
+REGARD_INLINE Float float_of_eight_bits(Word bits) {
+  if constexpr (dtype == DType::int8) {
+    return float_of_int(bits_as<Int>(bits << 24) >> 24);
+  } else if constexpr (dtype == DType::fp8_e5m2) {
+    return float_of_half_bits<Word, Float>(bits << 8);
   } else {
-    const u32 sign = bits & 0x80u, magnitude = bits & 0x7fu;
-    if ((Bits::fnuz ? bits : magnitude) == Bits::not_a_number) return __builtin_nanf("");
+    using Bits = EightBits<dtype>;
+    const Word sign = bits & 0x80u, magnitude = bits & 0x7fu;
     // Normal numbers are shifted to fp32's position and subnormal ones counted, so no fp32 is subnormal: a
     // thread may take these as zero.
     constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - Bits::bias - Bits::mantissa) << 23);
-    const u32 normal = (magnitude << (23 - Bits::mantissa)) + (static_cast<u32>(127 - Bits::bias) << 23);
-    const bool is_subnormal = magnitude < 1u << Bits::mantissa;
-    const u32 number = is_subnormal ? bits_as<u32>(static_cast<float>(magnitude) * smallest) : normal;
-    return bits_as<float>(number | sign << 24);
+    const Word normal = (magnitude << (23 - Bits::mantissa)) + (static_cast<u32>(127 - Bits::bias) << 23);
+    const Word subnormal = bits_as<Word>(float_of_int(bits_as<Int>(magnitude)) * smallest);
+    const Word number = magnitude < (1u << Bits::mantissa) ? subnormal : normal;
+    const Word nothing = Word{} + 0x7fc00000u;
+    return bits_as<Float>((Bits::fnuz ? bits : magnitude) == Bits::not_a_number ? nothing
+                                                                                : number | sign << 24);
   }
+}
+template <DType dtype>
+inline float float_of_eight_bits(u32 bits) {
+  return float_of_eight_bits<dtype, i32, u32, float>(bits);
+}
+
+/// `lanes` 8-bit numbers in memory, as words.
+REGARD_INLINE Words load_eight_bits(const void* from) {
+  typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
+  if constexpr (target::avx2) {
+    Words words;
+    asm("vpmovzxbd %1, %0" : "=v"(words) : "m"(*static_cast<const Bytes*>(from)));
+    return words;
+  } else {
+    return __builtin_convertvector(*static_cast<const Bytes*>(from), Words);
+  }
+}
+
+/// The same of a signed type, as numbers.
+REGARD_INLINE Floats load_int8(const void* from) {
+  typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
+  if constexpr (target::avx2) {
+    Ints values;
+    asm("vpmovsxbd %1, %0" : "=v"(values) : "m"(*static_cast<const Bytes*>(from)));
+    return float_of_int(values);
+  } else {
+    return float_of_eight_bits<DType::int8, Ints, Words, Floats>(load_eight_bits(from));
+  }
+}
+
+/// OCP's 8-bit floats by way of fp16, which one instruction converts: e5m2 is its upper half, and the
+/// exponent of an e4m3 in fp16's position is 8 less.
+template <DType dtype>
+REGARD_INLINE Floats load_floats_by_half(const void* from) {
+  typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
+  Halves bits;
+  asm("vpmovzxbw %1, %0" : "=v"(bits) : "m"(*static_cast<const Bytes*>(from)));
+  Halves half = bits << 8;
+  if constexpr (dtype == DType::fp8) half = (half & 0x8000) | (bits << 7 & 0x3f80);
+  Floats result;
+  asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(half));
+  if constexpr (dtype == DType::fp8) {
+    constexpr float would_be_nan = 480;
+    result *= 0x1p8f;
+    const Words magnitude = bits_as<Words>(result) & 0x7fffffffu;
+    const Ints is_nan = magnitude == bits_as<u32>(would_be_nan);
+    result = bits_as<Floats>(bits_as<Ints>(result) | (is_nan & 0x7fc00000));
+  }
+  return result;
 }
 
 /// One element.
@@ -99,10 +158,12 @@ REGARD_INLINE Floats load_floats(const void* from) {
     } else {
       return float_of_half_bits<Words, Floats>(load_halves(from));
     }
+  } else if constexpr (dtype == DType::int8) {
+    return load_int8(from);
+  } else if constexpr (target::f16c && (dtype == DType::fp8 || dtype == DType::fp8_e5m2)) {
+    return load_floats_by_half<dtype>(from);
   } else {
-    Floats result;
-    for (int i = 0; i < lanes; ++i) result[i] = load_scalar<dtype>(from, i);
-    return result;
+    return float_of_eight_bits<dtype, Ints, Words, Floats>(load_eight_bits(from));
   }
 }
 

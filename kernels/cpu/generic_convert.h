@@ -56,8 +56,7 @@ inline void load_row(float* to, const u8* from, i32 dtype, i64 n) {
     case DType::fp8_e5m2_fnuz:
       return load_row_of<DType::fp8_e5m2_fnuz>(to, from, n);
     case DType::int8:
-      for (i64 i = 0; i < n; ++i) to[i] = static_cast<signed char>(from[i]);
-      return;
+      return load_row_of<DType::int8>(to, from, n);
   }
 }
 

@@ -5,6 +5,7 @@
 // step are converted to fp32 once, followed by scores, online softmax and the product with V, all in fp32.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
+#include "kernels/cpu/generic_keys.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
@@ -83,9 +84,9 @@ class Forward {
   }
 
   void step(i64 first_key) {
-    load_tile(k_, keys_of(a_, a_.k, rows_.sequence, rows_.kv_head, first_key, a_.d), tile_keys);
+    load_keys(k_, rows_, keys_of(a_), first_key);
     transpose_tile(k_columns_, k_, a_.d);
-    load_tile(v_, keys_of(a_, a_.v, rows_.sequence, rows_.kv_head, first_key, a_.dv), tile_keys);
+    load_keys(v_, rows_, values_of(a_), first_key);
 
     make_product(scores_, tile_keys, {q_, width_q_, 1}, k_columns_, tile_keys, rows_.computed(), tile_keys,
                  a_.d);
@@ -126,7 +127,7 @@ class Forward {
   }
 
   void finish() {
-    const float scale = a_.dropout_scale * rows_.descale(a_.descale_v);
+    const float scale = a_.dropout_scale * rows_.descale_of_keys(a_.descale_v);
     for (i64 i = 0; i < rows_.count; ++i) {
       const i64 row = rows_.sequence.first_q + rows_.first + i;
       const bool empty = sum_[i] == 0;  // NaN if a score is NaN, which the maximum ignores

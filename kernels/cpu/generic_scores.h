@@ -59,8 +59,13 @@ struct QueryRows {
   /// Rows of the matrix products, padded.
   i64 computed() const { return round_up(count, 4); }
 
-  float descale(const Rows& factors) const { return factor_of(factors, batch(), kv_head); }
-  float score_scale() const { return a.scale * descale(a.descale_q) * descale(a.descale_k); }
+  /// The factor of K or V, unless each row has its own.
+  float descale_of_keys(const Rows& factors) const {
+    return a.row_factors ? 1.0f : factor_of(factors, batch(), kv_head);
+  }
+  float score_scale() const {
+    return a.scale * factor_of(a.descale_q, batch(), kv_head) * descale_of_keys(a.descale_k);
+  }
 
   TileSource q() const { return {a.q, a.dtype, batch(), head, sequence.first_q + first, count, a.d}; }
   TileSource grad_o() const {

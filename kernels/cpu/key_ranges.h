@@ -7,6 +7,21 @@
 
 namespace regard {
 
+/// Some keys in two ranges.
+struct SeenKeys {
+  Range part[2];
+  REGARD_INLINE const Range* begin() const { return part; }
+  REGARD_INLINE const Range* end() const { return part + 2; }
+};
+
+/// The keys of [key, end) without those that no row sees: sink tokens, and windows.
+REGARD_INLINE SeenKeys seen_keys(const CommonKeys& common, i64 key, i64 end) {
+  const Range any = common.any, between = common.between;
+  const i64 second = larger(larger(key, any.begin), larger(between.begin, between.end));
+  return {{{larger(key, any.begin), smaller(end, smaller(any.end, between.begin))},
+           {second, smaller(end, any.end)}}};
+}
+
 /// The key ranges of the rows of a tile, one lane per row, and what they have in common.
 template <int capacity>
 struct TileKeyRanges {

@@ -98,6 +98,7 @@ bool is_vectorized(const Problem& p) {
 void bind_cache_sizes(const Problem& p, Arguments& a) {
   a.cache.present = is_cache(p);
   a.cache.page = p.paged;
+  a.row_factors = p.descale == Descale::token || p.descale == Descale::page;
   a.added.most = p.snew;
   a.added.total = p.tnew;
   a.added.rotary = static_cast<i32>(p.rotary);
@@ -120,8 +121,8 @@ void bind_cache(const Problem& p, const regard_arguments& given, Arguments& a) {
   const i64 x = 16 / static_cast<i64>(bytes_of(p.kv));
   a.k = {a.k.data, t[REGARD_K].strides[0], t[REGARD_K].strides[1], x};
   a.v = {a.v.data, t[REGARD_V].strides[0], t[REGARD_V].strides[1], 1};
-  a.cache.k_chunk = t[REGARD_K].strides[2];
-  a.cache.v_chunk = t[REGARD_V].strides[2];
+  a.cache.k_chunk = std::max<i64>(t[REGARD_K].strides[2], 1);  // a single group can have any stride
+  a.cache.v_chunk = std::max<i64>(t[REGARD_V].strides[2], 1);
 }
 
 void bind_new_tokens(const regard_arguments& given, Arguments& a) {

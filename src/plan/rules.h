@@ -58,6 +58,8 @@ Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 // rules_cache.cpp: KV caches.
 /// For kernels that read no KV cache: K and V of Q's type, dense or packed.
 Refusal no_cache(const Question&);
+/// For kernels that read one, and leave its writing to another.
+Refusal no_new_tokens(const Question&);
 
 // rules_split.cpp: whether splitting the keys pays. `enough` blocks keep all workers busy.
 Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);

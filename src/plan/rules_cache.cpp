@@ -19,4 +19,9 @@ Refusal no_cache(const Question& q) {
   return {};
 }
 
+Refusal no_new_tokens(const Question& q) {
+  if (!writes_cache(q.problem)) return {};
+  return std::string("it has no new tokens");
+}
+
 }  // namespace regard

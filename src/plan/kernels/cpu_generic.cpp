@@ -30,7 +30,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
 }
 
 std::span<const Rule> forward_rules() {
-  static constexpr Rule list[] = {{"no_cache", no_cache, true}};
+  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true}};
   return list;
 }
 
