@@ -26,7 +26,8 @@ inline float __shfl_xor_sync(unsigned, float x, int) {
   return x;
 }
 namespace config {
-constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0;
+constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0, box_k = 0;
+constexpr bool paged = false;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
 }  // namespace config
