@@ -36,11 +36,13 @@ struct Head {
     return address<config::dtype>(arguments.q, head_row.head, sequence.first_q + head_row.row);
   }
   REGARD_INLINE const u8* q(i64 row) const { return q(HeadRow{head, row}); }
-  REGARD_INLINE const u8* k(i64 row) const {
-    return address<config::dtype>(arguments.k, kv_head, sequence.first_k + row);
-  }
-  REGARD_INLINE const u8* v(i64 row) const {
-    return address<config::dtype>(arguments.v, kv_head, sequence.first_k + row);
+  /// Without pages.
+  REGARD_INLINE const u8* k(i64 row) const { return key_address(arguments.k, row); }
+  REGARD_INLINE const u8* v(i64 row) const { return key_address(arguments.v, row); }
+  REGARD_INLINE const u8* key_address(const Rows& rows, i64 row) const {
+    return static_cast<const u8*>(rows.data) +
+           element_of(rows, stored_sequence(arguments.cache, batch), kv_head, sequence.first_k + row) *
+               bytes_of<config::dtype>;
   }
   REGARD_INLINE u8* o(HeadRow head_row) const {
     return address<config::out>(arguments.o, head_row.head, sequence.first_q + head_row.row);

@@ -86,17 +86,26 @@ struct KeyRun {
   i64 count;  // rows from there on, at most to the end of the page
 };
 
+/// The sequence of K and V in a dense cache.
+REGARD_INLINE i64 stored_sequence(const KvCache& cache, i64 batch) {
+  return cache.index ? cache.index[batch] : batch;
+}
+
+/// The pages of a sequence, in order.
+REGARD_INLINE const i32* pages_of(const KvCache& cache, i64 batch) {
+  return cache.page_table +
+         (cache.page_offsets ? static_cast<i64>(cache.page_offsets[batch]) : batch * cache.page_table_batch);
+}
+
 /// The run that begins with the row `row` of a sequence, which counts from `first_k` on. Reads one entry of
 /// the page table.
 template <class Integer>
 REGARD_INLINE KeyRun key_run(const Arguments& a, const BasicSequence<Integer>& sequence, i64 row) {
   const KvCache& cache = a.cache;
   const i64 batch = sequence.batch, left = sequence.sk - row, stored = sequence.first_k + row;
-  if (cache.page == 0) return {cache.index ? cache.index[batch] : batch, stored, left};
+  if (cache.page == 0) return {stored_sequence(cache, batch), stored, left};
   const i64 block = stored / cache.page, in_page = stored - block * cache.page;
-  const i32* pages = cache.page_table + (cache.page_offsets ? static_cast<i64>(cache.page_offsets[batch])
-                                                            : batch * cache.page_table_batch);
-  return {pages[block], in_page, smaller<i64>(cache.page - in_page, left)};
+  return {pages_of(cache, batch)[block], in_page, smaller<i64>(cache.page - in_page, left)};
 }
 
 /// The factor of one row of one K/V head, or of a head. Null: 1.

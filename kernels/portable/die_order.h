@@ -18,7 +18,7 @@ REGARD_INLINE u32 in_die_order(u32 block, u32 count, u32 dies) {
 /// pieces. Under a mask pieces differ, so that each die needs as many pairs; if sequences have different
 /// lengths, pairs differ too, and each die needs as many heads.
 REGARD_INLINE bool dies_are_even(const Arguments& a, u32 heads, u32 dies) {
-  const bool alike = a.offsets_k == nullptr && a.lengths_k == nullptr;
+  const bool alike = a.offsets_k == nullptr && a.lengths_k == nullptr && a.cache.page_offsets == nullptr;
   return heads % dies == 0 || (alike && (a.positional == 0 || heads * static_cast<u32>(a.b) % dies == 0));
 }
 

@@ -7,6 +7,7 @@
 // folder (kernels/cuda/); the code here is common to all.
 #include "kernels/portable/block_q.h"
 #include "kernels/portable/dropout.h"
+#include "kernels/portable/keys.h"
 #include "kernels/portable/mask.h"
 #include "kernels/portable/p.h"
 #include "kernels/portable/store.h"
@@ -14,13 +15,15 @@
 
 namespace regard {
 
+using BlockKeys = KeysOf<config::paged>;
+
 /// What all threads of a block read occasionally; in shared memory because the inner loop has no registers
 /// for it.
 struct ForwardCommon {
   PortableForwardWork work;
   BlockKeyRange visible;
   Destination to;
-  RowSource k, v;
+  BlockKeys::Keys keys;
   Bits bits;
   ScoreBias bias;
   philox::Random random;
@@ -37,6 +40,7 @@ struct PortableForwardMemory {
   StagedRow* staged;
   ForwardCommon* common;
   RowKeyRanges visible;
+  KeyPlace* places;  // of two tiles
 
   REGARD_DEVICE explicit PortableForwardMemory(u8* dynamic)
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
@@ -49,6 +53,7 @@ struct PortableForwardMemory {
     rest += layout.p;
     common = reinterpret_cast<ForwardCommon*>(rest);
     visible = {&common->visible, reinterpret_cast<RowKeyRange*>(rest + layout.common)};
+    places = reinterpret_cast<KeyPlace*>(rest + layout.common + layout.visible);
   }
 };
 
@@ -74,8 +79,7 @@ class PortableForwardBlock {
     if (thread() == 0) {
       common_.work = work;
       common_.to = Destination(a_, head, work);
-      common_.k = RowSource(head.k(0), a_.k.row);
-      common_.v = RowSource(head.v(0), a_.v.row);
+      common_.keys = BlockKeys::Keys(head);
       if constexpr (config::bits) common_.bits = Bits(head, work.first_row);
       common_.bias = ScoreBias(head, work.first_row);
       if constexpr (config::dropout) common_.random = random_of(head);
@@ -126,24 +130,38 @@ class PortableForwardBlock {
 
   /// K and V on their way.
   struct Copies {
-    TileCopy<block_k, block_d, layout.row_of_k, stages == 1> keys;
-    TileCopy<block_k, block_dv, layout.row_of_v, stages == 1> values;
+    BlockKeys::Copy<block_k, block_d, layout.row_of_k, stages == 1> keys;
+    BlockKeys::Copy<block_k, block_dv, layout.row_of_v, stages == 1> values;
   };
+  /// The places of a tile's keys: neighbouring tiles have different ones.
+  REGARD_DEVICE KeyPlace* places(i32 turn) const {
+    return config::paged ? memory_.places + (turn & 1) * block_k : nullptr;
+  }
   REGARD_DEVICE u32 keys_in(i32 slot) const { return memory_.keys + slot * layout.keys; }
   REGARD_DEVICE u32 values_in(i32 slot) const { return memory_.values + slot * layout.values; }
 
   /// Past the last tile there is nothing to load, but the group still counts.
-  template <class Copy>
-  REGARD_DEVICE void load(Copy& copy, u32 to, const RowSource& from, i32 key, i32 first_column,
+  template <class Copy, class Source>
+  REGARD_DEVICE void load(Copy& copy, u32 to, const Source& from, i32 key, i32 first_column,
                           i32 end_column) const {
     if (is_tile(key)) copy.begin(to, from, {key, common_.sk, first_column, end_column});
     end_copies();
   }
-  REGARD_DEVICE void load_keys(Copies& copies, i32 key, i32 slot, i32 first_column) const {
-    load(copies.keys, keys_in(slot), common_.k, key, first_column, config::d);
+  REGARD_DEVICE void load_keys(Copies& copies, i32 key, i32 slot, i32 turn, i32 first_column) const {
+    load(copies.keys, keys_in(slot), common_.keys.source(places(turn), false), key, first_column, config::d);
   }
-  REGARD_DEVICE void load_values(Copies& copies, i32 key, i32 slot, i32 first_column) const {
-    load(copies.values, values_in(slot), common_.v, key, first_column, config::dv);
+  REGARD_DEVICE void load_values(Copies& copies, i32 key, i32 slot, i32 turn, i32 first_column) const {
+    load(copies.values, values_in(slot), common_.keys.source(places(turn), true), key, first_column,
+         config::dv);
+  }
+
+  /// Those of a tile that is about to be loaded.
+  REGARD_DEVICE void find_places(i32 key, i32 turn) const {
+    BlockKeys::Places found;
+    found.begin(a_, common_.keys, common_.visible, key);
+    sync_block();  // those of the tile before the last are no longer read
+    found.end(a_, places(turn));
+    sync_block();
   }
 
   /// Starts the loads that are pending when the first tile begins, which is then in tiles[0]. A loop,
@@ -157,13 +175,14 @@ class PortableForwardBlock {
     for (i32 i = 0; i < 2 * stages - 1; ++i) {
       const i32 key = tiles[stages], slot = i / 2;
       const bool values = i % 2 != 0;
+      if (config::paged && !values) find_places(key, slot);
       if constexpr (same_layout)
         load(copies.keys, (values ? memory_.values : memory_.keys) + slot * layout.keys,
-             values ? common_.v : common_.k, key, 0, config::d);
+             common_.keys.source(places(slot), values), key, 0, config::d);
       else if (values)
-        load_values(copies, key, slot, first_column);
+        load_values(copies, key, slot, slot, first_column);
       else
-        load_keys(copies, key, slot, 0);
+        load_keys(copies, key, slot, slot, 0);
       if (values) advance(tiles);
     }
     advance(tiles);
@@ -171,7 +190,7 @@ class PortableForwardBlock {
 
   /// Scores of the tile in `slot`. If K does not fit at once, it is loaded step by step, and reloaded to be
   /// multiplied `again`.
-  REGARD_DEVICE void multiply_keys(Scores& s, Copies& copies, i32 key, i32 slot, bool again) const {
+  REGARD_DEVICE void multiply_keys(Scores& s, Copies& copies, i32 key, i32 slot, i32 turn, bool again) const {
 #pragma unroll
     for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
@@ -183,7 +202,7 @@ class PortableForwardBlock {
       const bool loads_k = step > 0 || (steps_d > 1 && again);
       if (loads_q || loads_k) {
         sync_block();
-        if (loads_k) load_keys(copies, key, slot, step * block_d);
+        if (loads_k) load_keys(copies, key, slot, turn, step * block_d);
         if constexpr (loads_q) {
           const Head head = head_of(common_.work);
           q_.load_part(memory_.q, source_of_q(head), rows_of(common_.work, head), step);
@@ -198,8 +217,8 @@ class PortableForwardBlock {
   /// The weights of a tile, which are added to the rows' sums. If some come out too large, the scores are
   /// multiplied once more, as K is still in memory, and row_max is updated. Ends when V is visible to all
   /// and K is no longer read.
-  REGARD_DEVICE void make_p_of_tile(P& p, Copies& copies, i32 key, i32 slot, WaveRowState& rows,
-                                    Output& o) const {
+  REGARD_DEVICE void make_p_of_tile(P& p, Copies& copies, const BlockKeys::Places& next, i32 key, i32 slot,
+                                    i32 turn, WaveRowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
@@ -207,7 +226,7 @@ class PortableForwardBlock {
 #pragma unroll 1
     for (;;) {
       Scores s;
-      multiply_keys(s, copies, key, slot, large != 0);
+      multiply_keys(s, copies, key, slot, turn, large != 0);
       const PortableScoreScale scale = common_.scale;  // read here, because there are no registers to keep it
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
@@ -223,6 +242,7 @@ class PortableForwardBlock {
       if constexpr (config::dropout)
         drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       p.share();
+      next.end(a_, places(turn + 1));
       bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
         again = meet_for_values(copies, slot, again);
@@ -254,14 +274,18 @@ class PortableForwardBlock {
     Tiles tiles = {};
     Copies copies;
     load_first(copies, tiles, first_column);
+    i32 turn = stages - 1;  // of the last tile whose places were found
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
       copies.keys.template arrive<pending>(keys_in(slot));
       sync_block();  // K is visible to all, and the last V is no longer read
-      load_values(copies, following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
+      load_values(copies, following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, turn, first_column);
+      BlockKeys::Places next;
+      if constexpr (config::paged) next.begin(a_, common_.keys, common_.visible, following(tiles, stages));
       P p(memory_.p);
-      make_p_of_tile(p, copies, tiles[0], slot, rows, o);
-      load_keys(copies, following(tiles, stages), slot, 0);
+      make_p_of_tile(p, copies, next, tiles[0], slot, turn, rows, o);
+      if constexpr (config::paged) ++turn;
+      load_keys(copies, following(tiles, stages), slot, turn, 0);
       const WaveV v(values_in(slot), part_of_wave());
       Multiply::add<block_k>(o, p.operand_a(), v);
       if constexpr (config::bits)

@@ -17,6 +17,11 @@ static_assert(block_k % word_keys == 0);
 struct BlockKeyRange : CommonKeys32 {
   REGARD_DEVICE bool sees_tile(i32 key) const { return sees_all(key, key + block_k); }
 
+  /// Whether some row sees the key.
+  REGARD_DEVICE bool sees(i32 key) const {
+    return any.contains(key) && !(by_position && between.contains(key));
+  }
+
   /// The first tile from the one at `key` on with a key that some row sees; any.end or more if there is
   /// none.
   REGARD_DEVICE i32 tile_from(i32 key) const {

@@ -24,7 +24,8 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .warps = config::warps,
           .warps_across = config::warps_across,
           .unit = wave / 2,
-          .staged_bytes = target::mma_layout ? 0 : 160};
+          .staged_bytes = target::mma_layout ? 0 : 160,
+          .place_bytes = config::paged ? portable::key_place_bytes : 0};
 }
 
 /// Rows of one head of a tensor in global memory.

@@ -53,6 +53,12 @@ Signature inner_loop_on_gpu(const Signature& s) {
   return c;
 }
 
+Signature inner_loop_on_cache(const Signature& s) {
+  Signature c = inner_loop_on_gpu(s);
+  c.paged = s.paged;
+  return c;
+}
+
 Signature of_plans(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.mask = s.mask;  // shapes for which it hides nothing

@@ -20,6 +20,8 @@ namespace regard {
 Signature inner_loop_on_cpu(const Signature&);
 /// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
+/// The same plus whether K and V are in pages, whose size and table are read at run time.
+Signature inner_loop_on_cache(const Signature&);
 /// A kernel that only writes: the type of the output.
 Signature output_type(const Signature&);
 /// Element types; the rest is read at run time.

@@ -60,6 +60,8 @@ Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 Refusal no_cache(const Question&);
 /// For kernels that read one, and leave its writing to another.
 Refusal no_new_tokens(const Question&);
+/// For kernels that read caches of Q's type and write none.
+Refusal reads_cache(const Question&);
 
 // rules_split.cpp: whether splitting the keys pays. `enough` blocks keep all workers busy.
 Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);

@@ -1,27 +1,46 @@
 // Rules about KV caches.
+#include <initializer_list>
+
 #include "plan/rules.h"
 
 namespace regard {
+namespace {
 
-Refusal no_cache(const Question& q) {
-  const Problem& p = q.problem;
-  const std::pair<std::string_view, bool> missing[] = {
-      {"pages", p.paged > 0},
-      {"new tokens", writes_cache(p)},
-      {"cache_index", p.cache > 0},
-      {"left padding", p.left_padding},
-      {"K and V of another type than Q", p.kv != p.dtype},
-      {"factors of tokens", p.descale == Descale::token},
-  };
-  for (const auto& [what, asked] : missing) {
+struct Lacks {
+  std::string_view what;
+  bool asked;
+};
+
+Refusal first_of(std::initializer_list<Lacks> list) {
+  for (const auto& [what, asked] : list) {
     if (asked) return "it does not take " + std::string(what);
   }
   return {};
 }
 
+}  // namespace
+
+Refusal no_cache(const Question& q) {
+  const Problem& p = q.problem;
+  return first_of({{"pages", p.paged > 0},
+                   {"new tokens", writes_cache(p)},
+                   {"cache_index", p.cache > 0},
+                   {"left padding", p.left_padding},
+                   {"K and V of another type than Q", p.kv != p.dtype},
+                   {"factors of tokens", p.descale == Descale::token}});
+}
+
 Refusal no_new_tokens(const Question& q) {
-  if (!writes_cache(q.problem)) return {};
-  return std::string("it has no new tokens");
+  return first_of({{"new tokens", writes_cache(q.problem)}});
+}
+
+Refusal reads_cache(const Question& q) {
+  const Problem& p = q.problem;
+  return first_of(
+      {{"new tokens", writes_cache(p)},
+       {"K and V of another type than Q", p.kv != p.dtype},
+       {"vectorized pages", p.paged > 0 && p.kv_layout == KvLayout::vectorized},
+       {"factors of tokens or pages", p.descale == Descale::token || p.descale == Descale::page}});
 }
 
 }  // namespace regard

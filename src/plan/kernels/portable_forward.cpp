@@ -138,7 +138,7 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
-      {"no_cache", no_cache, true},
+      {"reads_cache", reads_cache, true},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
       {"split_is_invariant", split_is_invariant},
@@ -207,7 +207,7 @@ Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& t
 const Kernel portable_forward{
     .name = "portable_forward",
     .features = features,
-    .depends_on = inner_loop_on_gpu,
+    .depends_on = inner_loop_on_cache,
     .schedule = {"PortableForwardSchedule", sizeof(PortableForwardSchedule), schedule_numbers},
     .required = required,
     .optional = optional,

@@ -20,7 +20,8 @@ inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a,
           .warps = a.warps,
           .warps_across = a.warps_across,
           .unit = target.wave / 2,
-          .staged_bytes = target.has(Feature::mma_layout) ? 0 : 160};
+          .staged_bytes = target.has(Feature::mma_layout) ? 0 : 160,
+          .place_bytes = s.paged ? portable::key_place_bytes : 0};
 }
 
 /// The target of a key, which was found when the key was made.

@@ -1,0 +1,39 @@
+// K and V of a block: rows at a stride, or in the pages of a cache.
+#pragma once
+
+#include "kernels/portable/paged_rows.h"
+
+namespace regard {
+
+/// Rows at a stride.
+struct StridedKeys {
+  RowSource k, v;
+
+  StridedKeys() = default;
+  REGARD_DEVICE explicit StridedKeys(const Head& head)
+      : k(head.k(0), head.arguments.k.row), v(head.v(0), head.arguments.v.row) {}
+  REGARD_DEVICE const RowSource& source(const KeyPlace*, bool values) const { return values ? v : k; }
+};
+
+/// Nothing to find.
+struct NoPlaces {
+  REGARD_DEVICE void begin(const Arguments&, const StridedKeys&, const BlockKeyRange&, i32) {}
+  REGARD_DEVICE void end(const Arguments&, KeyPlace*) const {}
+};
+
+template <bool paged>
+struct KeysOf {
+  using Keys = StridedKeys;
+  using Places = NoPlaces;
+  template <i32 rows, i32 columns, i32 row_bytes, bool alone>
+  using Copy = TileCopy<rows, columns, row_bytes, alone>;
+};
+template <>
+struct KeysOf<true> {
+  using Keys = PagedKeys;
+  using Places = FindPlaces;
+  template <i32 rows, i32 columns, i32 row_bytes, bool alone>
+  using Copy = PagedCopy<rows, columns, row_bytes, alone>;
+};
+
+}  // namespace regard

@@ -1,0 +1,31 @@
+// The portable forward kernel of AMD targets on KV caches, as tests/emulated/cache_test.cpp.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "emulated_hip/problem.h"
+
+namespace regard::test {
+namespace {
+
+void expect_right(const std::string& chip, const std::string& problem) {
+  EXPECT_EQ(mistakes_on(chip, problem), "") << problem << " on " << chip;
+}
+
+TEST(HipCache, DenseSequences) {
+  expect_right("gfx942", "fwd fp16 lse d=64 b=4 hq=4 hk=2 sq=3 sk=100 cache=7 lengths mask=causal");
+  expect_right("gfx1100", "fwd bf16 lse d=64 b=4 hq=3 hk=1 sq=1 sk=90 cache=3 left_padding");
+}
+
+TEST(HipCache, PagesOfEverySize) {
+  for (const char* page : {"1", "7", "16", "48"}) {
+    const std::string words = std::string(" lse b=5 sk=70 paged=") + page;
+    expect_right("gfx942", "fwd bf16 d=64 hq=3 hk=1 sq=3 lengths mask=causal" + words);
+    expect_right("gfx1201", "fwd fp16 d=128 hq=8 hk=1 sq=1 table=sglang" + words);
+    expect_right("gfx950",
+                 "fwd bf16 d=80 hq=2 hk=2 sq=20 lengths left_padding mask=window:30,0,sink=4" + words);
+  }
+}
+
+}  // namespace
+}  // namespace regard::test
