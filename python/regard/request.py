@@ -12,6 +12,7 @@ import numpy
 
 from . import _core
 from .arrays import dtype_word, gpu_of, shape_of
+from .caches import cache_words, has_cache
 from .errors import invalid
 from .shapes import shape_words
 from .unknown import refuse_unknown
@@ -90,26 +91,32 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     """inputs: q, k, v and whatever else the pass needs. options: tensors, words of the problem, and how it runs.
     outputs: the requested ones: an array to write to, or True.
     """
-    q, options = inputs["q"], {**options, **outputs}
+    leader = next(name for name in ("q", "k_new") if name in inputs)
+    q, options = inputs[leader], {**options, **outputs}
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
-        target = gpu_of("q", q)
+        target = gpu_of(leader, q)
     dtype = options.pop("dtype", None)
     if dtype is None:
-        dtype = dtype_word("q", q)
+        dtype = dtype_word(leader, q)
     elif not isinstance(dtype, str):
         raise invalid(f"dtype is {quote(dtype)}; it must be text such as 'bf16'")
 
     given, implied, made = _tensors_among(options)
     tensors = {**inputs, **given}
     mask = mask_word(options)
-    words = [pass_, f"{dtype}", *shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
+    if has_cache(options, tensors):
+        sizes = cache_words(dtype, inputs, options, tensors)
+        implied = {word for word in implied if not word.startswith(("snew", "descale"))}
+    else:
+        sizes = shape_words(q, inputs["k"], inputs["v"], options, tensors)
+    words = [pass_, f"{dtype}", *sizes, *sorted(implied)]
     if mask:
         words.append(mask)
     varlen = "offsets_q" in tensors
-    longest = {name: options[name] for name in ("sq", "sk")} if varlen else {}
+    longest: dict[str, Any] = {name: options[name] for name in ("sq", "sk") if name in options} if varlen else {}
     text = " ".join([*words, *_words_of(options)])
 
     specs = _stated(text).outputs

@@ -84,7 +84,6 @@ IMPLIES: dict[str, Any] = {
     "grad_bias": lambda _: "dbias",
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
-    "k_new": lambda keys: f"snew={shape_of('k_new', keys, 4, '[b, snew, hk, d]')[1]}",
     "descale_q": lambda factors: "descale=tensor" if len(shape_of("descale_q", factors)) == 1 else "descale=head",
 }
 
