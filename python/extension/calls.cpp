@@ -53,7 +53,7 @@ nb::object Calls::run(const Known& known, const Given& given) {
     }
     PyTuple_SET_ITEM(results.ptr(), index++, nb::object(result).release().ptr());
   }
-  plan.launch(binding.arguments(), nb::none(), given.stream, given.q().object);
+  plan.launch(binding.arguments(), nb::none(), given.stream, given.leader()->object);
   return index == 1 ? result : results;
 }
 
@@ -65,7 +65,7 @@ void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::
   for (const nb::handle one : described) {
     const auto output = nb::cast<nb::tuple>(one);
     known->outputs.push_back({role_from_name(nb::cast<std::string>(output[0])),
-                              torch_expanded(given->q().object, output[1], output[2])});
+                              torch_expanded(given->leader()->object, output[1], output[2])});
   }
   if (known_.size() >= most_known) known_.clear();
   known_.insert_or_assign(given->key, std::move(known));
@@ -75,8 +75,9 @@ void declare_calls(nb::module_& module) {
   nb::class_<Calls>(module, "Calls", "Earlier calls with PyTorch tensors.")
       .def(nb::init<>())
       .def_static(
-          "takes", [](nb::handle q) { return is_usual(q); }, nb::arg("q").none(),
-          nb::sig("def takes(q: object) -> bool"), "Whether a call with such a Q is ever remembered.")
+          "takes", [](nb::handle leader) { return is_usual(leader); }, nb::arg("leader").none(),
+          nb::sig("def takes(leader: object) -> bool"),
+          "Whether a call with such a Q, or what it has in its place, is ever remembered.")
       .def("again", &Calls::again, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
            nb::arg("outputs"), nb::arg("recorded") = false,
            nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "

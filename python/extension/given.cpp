@@ -69,14 +69,20 @@ bool read_number(nb::handle value, std::uint64_t& number) {
 
 }  // namespace
 
-bool is_usual(nb::handle q) {
-  const std::optional<ArrayView> view = view_of_torch(q);
+bool is_usual(nb::handle array) {
+  const std::optional<ArrayView> view = view_of_torch(array);
   return view && is_usual(*view);
 }
 
 const Given::Array* Given::find(regard_role role) const {
   for (const Array& array : arrays)
     if (array.role == role) return &array;
+  return nullptr;
+}
+
+const Given::Array* Given::leader() const {
+  for (const regard_role role : leading_roles)
+    if (const Array* array = find(role)) return array;
   return nullptr;
 }
 
@@ -117,7 +123,7 @@ std::optional<Given> Given::read(const Asked& asked) {
   given.arrays.reserve(8);
   const bool usual = given.read(asked.inputs, asked.source) && given.read(asked.options, asked.source) &&
                      given.read(asked.outputs, asked.source);
-  if (!usual || given.find(REGARD_Q) == nullptr) return {};
+  if (!usual || given.leader() == nullptr) return {};
   return given;
 }
 

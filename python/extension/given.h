@@ -30,7 +30,7 @@ struct Given {
 
   /// Covers everything but addresses, strides, and where and with which random numbers the call runs.
   std::string key;
-  std::vector<Array> arrays;  // including Q
+  std::vector<Array> arrays;
   nb::handle stream = Py_None;
   std::uint64_t seed = 0, offset = 0;
 
@@ -38,14 +38,15 @@ struct Given {
   static std::optional<Given> read(const Asked& asked);
 
   const Array* find(regard_role role) const;
-  const Array& q() const { return *find(REGARD_Q); }
+  /// Q, or what the call has in its place.
+  const Array* leader() const;
 
  private:
   bool read(const nb::dict& named, Source source);
   bool read(std::string_view name, nb::handle value, Source source);
 };
 
-/// Whether such a Q is usual.
-bool is_usual(nb::handle q);
+/// Whether such an array is usual.
+bool is_usual(nb::handle array);
 
 }  // namespace regard::python

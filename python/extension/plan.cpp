@@ -6,6 +6,7 @@
 #include "binding.h"
 #include "bundles.h"
 #include "compiler.h"
+#include "roles.h"
 #include "status.h"
 #include "stream.h"
 #include "unlocked.h"
@@ -13,6 +14,15 @@
 #include "workspace.h"
 
 namespace regard::python {
+namespace {
+
+nb::handle leader_of(const nb::kwargs& tensors) {
+  for (const regard_role role : leading_roles)
+    if (PyObject* array = PyDict_GetItemString(tensors.ptr(), regard_role_name(role))) return array;
+  return Py_None;
+}
+
+}  // namespace
 
 PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle threads)
     : target(optional_text_of(target, "target")),
@@ -45,31 +55,30 @@ void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::han
   Binding binding(nb::cast<const Problem&>(problem_), gpu_ ? Place::gpu : Place::host);
   binding.bind(tensors);
   binding.draw(seed, offset);
-  nb::handle q = PyDict_GetItemString(tensors.ptr(), "q");
-  if (!q.is_valid()) q = Py_None;
+  const nb::handle leader = leader_of(tensors);
   if (gpu_) binding.use(workspace);
-  if (binding.busy().empty()) return launch(binding.arguments(), workspace, stream, q);
+  if (binding.busy().empty()) return launch(binding.arguments(), workspace, stream, leader);
   // In the arrays' own stream no wait is needed. In another one the host waits before and after, as
   // work that the owner of the arrays puts into theirs has to come after this.
   const Binding::Busy& array = binding.busy().front();
-  void* const queue = stream.is_none() && !is_torch(q) ? array.stream : stream_of(stream, q);
+  void* const queue = stream.is_none() && !is_torch(leader) ? array.stream : stream_of(stream, leader);
   const bool waited = wait_for_others(binding.busy(), queue);
-  launch(binding.arguments(), workspace, nb::int_(reinterpret_cast<std::uintptr_t>(queue)), q);
+  launch(binding.arguments(), workspace, nb::int_(reinterpret_cast<std::uintptr_t>(queue)), leader);
   if (waited) wait_for(array.data, queue);
 }
 
 void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream,
-                  nb::handle q) const {
+                  nb::handle leader) const {
   regard_status status;
   do {  // a separate workspace each time, as the Ctrl-C handler may run plans too
-    const Workspace memory(workspace, handle_, gpu_, q);
+    const Workspace memory(workspace, handle_, gpu_, leader);
     if (!gpu_ && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
-    void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
+    void* const queue = gpu_ ? stream_of(stream, leader) : nullptr;
     {
       const Unlocked unlocked;
       status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
     }
-    if (status == REGARD_OK && gpu_ && !stream.is_none()) memory.used_in(queue, q);
+    if (status == REGARD_OK && gpu_ && !stream.is_none()) memory.used_in(queue, leader);
   } while (!ended(status));
 }
 

@@ -8,6 +8,9 @@
 
 namespace regard::python {
 
+/// A call has one of these, whose library makes the results and names the stream.
+inline constexpr regard_role leading_roles[] = {REGARD_Q, REGARD_K_NEW, REGARD_PARTIAL_O};
+
 /// The role of a name, or REGARD_ROLE_COUNT.
 regard_role role_from_name(std::string_view name);
 

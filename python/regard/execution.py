@@ -17,11 +17,16 @@ def _planned(text: str, target: Any, family: Any, threads: Any) -> _core.Plan:
 _remembered = lru_cache(maxsize=1024)(_planned)
 
 
-def plan_of(request: Request) -> _core.Plan:
+def planned(text: str, *plan_options: Any) -> _core.Plan:
+    """plan_options: target, family and threads."""
     try:
-        return _remembered(request.text, *request.plan_options)
+        return _remembered(text, *plan_options)
     except TypeError:  # an unhashable value is not a valid option either: the plan says which one
-        return _planned(request.text, *request.plan_options)
+        return _planned(text, *plan_options)
+
+
+def plan_of(request: Request) -> _core.Plan:
+    return planned(request.text, *request.plan_options)
 
 
 def make_outputs(request: Request) -> dict[str, Any]:
