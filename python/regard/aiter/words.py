@@ -69,12 +69,14 @@ def window_options(window_size: Sequence[int]) -> dict[str, Any]:
     return options
 
 
-def descale_options(of: Tensor, q: Any, k: Any, v: Any) -> dict[str, Any]:
-    """The factors of tensors like `of`, where they are given, as arrays of one number or [b, hk]."""
+def descale_options(of: Tensor, q: Any, k: Any, v: Any, cache: Tensor | None = None) -> dict[str, Any]:
+    """The factors of tensors like `of` (K and V like `cache`), where they are given, as arrays of one number or
+    [b, hk]."""
     for name, factor in (("q", q), ("k", k), ("v", v)):
         if factor is not None and not isinstance(factor, Tensor):
             raise wrong_type(f"{name}_descale is {quote(factor)}; it must be a float32 tensor of one number")
-    return descale_words(of, *(factor if factor is None or factor.dim() else factor[None] for factor in (q, k, v)))
+    q, k, v = (factor if factor is None or factor.dim() else factor[None] for factor in (q, k, v))
+    return descale_words(of, q, k, v, cache)
 
 
 def lengths_of(cu_seqlens: Tensor) -> Tensor:

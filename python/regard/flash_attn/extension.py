@@ -8,10 +8,12 @@ from torch import Tensor
 
 from ..torch.tensors import zero
 from . import raw
-from .kvcache import refuse_cache
-from .words import score_words, used_words, varlen_words
+from .cached import Cache, Names, New, attend_cached
+from .probabilities import refuse_probabilities
+from .words import score_words, varlen_words
 
 Results = tuple[Tensor, ...]
+_NAMES = Names(lengths="seqlens_k")
 
 
 def _refuse_generator(generator: Any) -> None:
@@ -69,11 +71,12 @@ def varlen_fwd(
 ) -> Results:
     """The same for packed sequences."""
     _refuse_generator(generator)
-    raw.refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, is_causal, window, softcap, alibi_slopes)
-    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    words |= used_words(None, seqused_k)
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= raw.sequence_words(k, sequences, seqused_k, num_splits, block_table, leftpad_k)
+    if block_table is not None:
+        refuse_probabilities(p_dropout, return_softmax)
     if zero_tensors:
         zero(out)
     return raw.forward(q, k, v, words, p_dropout, return_softmax, out)
@@ -145,6 +148,32 @@ def varlen_bwd(
     return raw.backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, p_dropout, rng_state)
 
 
-def fwd_kvcache(*_: Any, **__: Any) -> Any:
-    """Refused: the kernels of KV caches are not there yet."""
-    refuse_cache("fwd_kvcache")
+def fwd_kvcache(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    k: Tensor | None,
+    v: Tensor | None,
+    seqlens_k: Tensor | None,
+    rotary_cos: Tensor | None,
+    rotary_sin: Tensor | None,
+    cache_batch_idx: Tensor | None,
+    leftpad_k: Tensor | None,
+    block_table: Tensor | None,
+    alibi_slopes: Tensor | None,
+    out: Tensor | None,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    is_rotary_interleaved: bool,
+    num_splits: int,
+) -> Results:
+    """out, softmax_lse."""
+    cache = Cache(k_cache, v_cache, seqlens_k, cache_batch_idx, leftpad_k, block_table, _NAMES)
+    new = New(k, v, rotary_cos, rotary_sin, is_rotary_interleaved)
+    words = score_words(softmax_scale, is_causal, (window_size_left, window_size_right), softcap, alibi_slopes)
+    out, lse = attend_cached(q, cache, new, words, True, out)
+    assert lse is not None
+    return out, lse

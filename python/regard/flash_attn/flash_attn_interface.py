@@ -7,14 +7,15 @@ chose, and it is empty without dropout.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from torch import Tensor
 
 from ..torch.applied import applied
 from . import extension as flash_attn_gpu  # noqa: F401
 from .attend import attend
-from .kvcache import refuse_cache, refuse_pages
+from .cached import Cache, New, attend_cached, paged_words
+from .probabilities import refuse_probabilities
 from .raw import (  # noqa: F401  imported from here by pipelines and ring attention
     _flash_attn_backward,
     _flash_attn_forward,
@@ -25,7 +26,7 @@ from .raw import (  # noqa: F401  imported from here by pipelines and ring atten
     _wrapped_flash_attn_varlen_backward,
     _wrapped_flash_attn_varlen_forward,
 )
-from .words import score_words, unpacked, varlen_words
+from .words import is_on, score_words, unpacked, varlen_words
 
 USE_TRITON_ROCM = False  # which of its libraries flash_attn uses: here none
 
@@ -110,11 +111,15 @@ def flash_attn_varlen_func(
     """flash_attn_func for packed sequences: q [tq, hq, d], k, v [tk, hk, d].
 
     cu_seqlens_q, cu_seqlens_k: int32 [b+1], cumulative, first 0. max_seqlen_q and max_seqlen_k: the longest sequences.
+    block_table: int32 [b, n], the pages of each sequence; k, v are then [pages, page, hk, d], without gradients.
     """
-    if block_table is not None:
-        refuse_pages("block_table")
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    if block_table is None:
+        words |= varlen_words(*sequences)
+    else:
+        refuse_probabilities(dropout_p, return_attn_probs)
+        words |= paged_words(k, block_table, "block_table", sequences)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
@@ -201,9 +206,24 @@ def flash_attn_with_kvcache(
     alibi_slopes: Tensor | None = None,
     num_splits: int = 0,
     return_softmax_lse: bool = False,
-) -> NoReturn:
-    """Refused: there are no kernels for KV caches yet."""
-    refuse_cache("flash_attn_with_kvcache")
+) -> Any:
+    """Attention of q [b, sq, hq, d] to a cache k_cache, v_cache [sequences, s, hk, d], after new tokens k, v
+    [b, s_new, hk, d] are written into it at cache_seqlens, their number before (int32 [b], or one for all). Without
+    cache_seqlens, sequences are as long as the cache. There are no gradients.
+
+    cache_batch_idx: int32 [b], the sequence of the cache. cache_leftpad: int32 [b], where in its rows it begins.
+    block_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size.
+    rotary_cos, rotary_sin: [rows of a sequence or more, rotated dimensions / 2]; they rotate k, and q (which stays as
+    it is) at the same positions with causal or a window, else all of q at cache_seqlens. num_splits says how
+    flash_attn's kernels divide their work, which the plan decides here.
+
+    Returns out, or (out, softmax_lse) with return_softmax_lse.
+    """
+    cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table)
+    new = New(k, v, rotary_cos, rotary_sin, is_on("rotary_interleaved", rotary_interleaved))
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    out, lse = attend_cached(q, cache, new, words, is_on("return_softmax_lse", return_softmax_lse))
+    return out if lse is None else (out, lse)
 
 
 def _get_block_size_n(device: Any, head_dim: int, is_dropout: bool, is_causal: bool) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import RefusedError
 from ..torch import attention
 from . import flavour
 from .varlen import pad, places
@@ -53,3 +54,12 @@ def s_dmask(q: Tensor, k: Tensor, kept: Tensor, words: dict[str, Any]) -> Tensor
     s = _signed(p, kept).to(q.dtype)
     sq, sk = s.shape[-2:]
     return torch.nn.functional.pad(s, (0, _rounded(sk) - sk, 0, _rounded(sq) - sq))
+
+
+def refuse_probabilities(dropout_p: float, requested: bool) -> None:
+    """Refuses S_dmask of keys in pages."""
+    if dropout_p and requested:
+        raise RefusedError(
+            "return_attn_probs with dropout does not go with block_table: leave one of them out, or gather the pages "
+            "into packed K and V"
+        )

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import invalid
 from ..functional import attention_backward
 from ..torch.tensors import written, zero
 from ..words import dropout_words
 from .attend import attend_with_state
-from .kvcache import refuse_pages
+from .cached import paged_words
+from .probabilities import refuse_probabilities
 from .words import score_words, used_words, varlen_words, with_rows_contiguous
 
 
@@ -31,12 +33,22 @@ def forward(
     return attend_with_state(q, k, v, words, dropout_p, return_softmax, out)
 
 
-def refuse_cache_arguments(num_splits: int, **pages: Tensor | None) -> None:
+def sequence_words(
+    k: Tensor,
+    sequences: tuple[Tensor, Tensor, int, int],
+    used: Tensor | None,
+    num_splits: int,
+    block_table: Tensor | None,
+    leftpad_k: Tensor | None,
+) -> dict[str, Any]:
+    """Packed sequences, or packed queries on pages. sequences: cu_seqlens_q and _k, max_seqlen_q and _k."""
     if num_splits > 1:
         raise RuntimeError("num_splits > 1 is not supported by flash_attn for packed sequences: use 0 or 1")
-    for name, given in pages.items():
-        if given is not None:
-            refuse_pages(name)
+    if block_table is not None:
+        return paged_words(k, block_table, "block_table", sequences, used, leftpad_k)
+    if leftpad_k is not None:
+        raise invalid("leftpad_k is for a KV cache, and packed sequences begin where cu_seqlens_k says: leave it out")
+    return {**varlen_words(*sequences), **used_words(None, used)}
 
 
 def _flash_attn_forward(
@@ -80,10 +92,11 @@ def _flash_attn_varlen_forward(
     num_splits: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same for packed sequences. Rows that are not computed are zero with or without zero_tensors."""
-    refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
-    words |= varlen_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    words |= used_words(None, seqused_k)
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= sequence_words(k, sequences, seqused_k, num_splits, block_table, leftpad_k)
+    if block_table is not None:
+        refuse_probabilities(dropout_p, return_softmax)
     return forward(q, k, v, words, dropout_p, return_softmax)
 
 

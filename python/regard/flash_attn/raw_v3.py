@@ -7,9 +7,12 @@ import torch
 from torch import Tensor
 
 from .attend_v3 import attend
-from .kvcache import refuse_argument
+from .cached import Cache, Names, New
+from .cached_v3 import attend_cached, refuse_of_caches
 from .raw import backward
-from .words import score_words, sequence_words
+from .words import is_on, score_words, sequence_words
+
+_NAMES = Names("k_new", "v_new", "seqused_k", "kv_batch_idx", "page_table", positions="seqlens_rotary")
 
 
 @torch.no_grad()
@@ -49,27 +52,32 @@ def _flash_attn_forward(
     pack_gqa: bool | None = None,
     sm_margin: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, and the partial results of both, which are empty: they are combined already."""
-    of_caches = {
-        "k_new": k_new,
-        "v_new": v_new,
-        "cu_seqlens_k_new": cu_seqlens_k_new,
-        "page_table": page_table,
-        "kv_batch_idx": kv_batch_idx,
-        "leftpad_k": leftpad_k,
-        "rotary_cos": rotary_cos,
-        "rotary_sin": rotary_sin,
-        "seqlens_rotary": seqlens_rotary,
-        "scheduler_metadata": scheduler_metadata,
-    }
-    for name, given in of_caches.items():
-        if given is not None:
-            refuse_argument(name)
+    """out, softmax_lse, and the partial results of both, which are empty: they are combined already.
+
+    With new keys, a page table or another argument of KV caches, k and v are the cache, and seqused_k says how many
+    tokens each sequence has in it.
+    """
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap)
-    words |= sequence_words(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
-    if out_ is not None:
-        words["out"] = out_
-    out, lse = attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, True)
+    descale = (q_descale, k_descale, v_descale)
+    new = New(
+        k_new,
+        v_new,
+        rotary_cos,
+        rotary_sin,
+        is_on("rotary_interleaved", rotary_interleaved),
+        cu_seqlens_k_new,
+        seqlens_rotary,
+    )
+    cache = Cache(k, v, seqused_k, kv_batch_idx, leftpad_k, page_table, _NAMES)
+    rows_of_q = (cu_seqlens_q, seqused_q, max_seqlen_q)
+    if new.is_given() or cache.is_given() or (cu_seqlens_q is not None and cu_seqlens_k is None):
+        refuse_of_caches(cu_seqlens_k, qv, attention_chunk)
+        out, lse = attend_cached(q, cache, new, rows_of_q, descale, words, out_)
+    else:
+        words |= sequence_words(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
+        if out_ is not None:
+            words["out"] = out_
+        out, lse = attend(q, k, v, qv, descale, words, attention_chunk, True)
     parts = lse.new_empty(0)
     return out, lse, parts, parts.clone()
 

@@ -6,19 +6,22 @@ that. The LSE of a row that sees no key is -inf, or +inf if K is empty.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError, invalid
+from ..errors import invalid
 from ..torch.applied import applied
 from .attend_v3 import attend
-from .kvcache import refuse_cache
+from .cached import Cache, Names, New
+from .cached_v3 import attend_cached, refuse_of_caches
+from .combine import combine
 from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  imported from here by pipelines
-from .words import score_words, unpacked, used_words, varlen_words
+from .words import is_on, score_words, unpacked, used_words, varlen_words
 
 flash_attn_3_gpu = torch.ops.flash_attn_3
+_NAMES = Names(table="page_table")
 
 
 def flash_attn_func(
@@ -167,23 +170,36 @@ def flash_attn_with_kvcache(
     pack_gqa: bool | None = None,
     sm_margin: int = 0,
     return_softmax_lse: bool = False,
-) -> NoReturn:
-    """Refused: there are no kernels for KV caches yet."""
-    refuse_cache("flash_attn_with_kvcache")
+) -> Any:
+    """Attention of q [b, sq, hq, d], or of packed q [tokens, hq, d] with cu_seqlens_q and max_seqlen_q, to a cache
+    k_cache, v_cache [sequences, s, hk, d], after new tokens k, v, [b, s_new, hk, d] or packed with cu_seqlens_k_new,
+    are written into it at cache_seqlens, their number before. There are no gradients.
 
+    page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size.
+    rotary_seqlens: int32 [b], where the rotation of each sequence begins if not at cache_seqlens. The other arguments
+    are those of flash_attn 2's function; scheduler_metadata is ignored, as the plan decides what it says.
 
-def refuse_combine() -> NoReturn:
-    raise RefusedError(
-        "flash_attn_combine has no kernels yet: flash_attn_func and flash_attn_varlen_func split long rows of keys and "
-        "combine the parts by themselves"
-    )
+    Returns out, or with return_softmax_lse (out, softmax_lse, and two empty tensors in place of partial results).
+    """
+    refuse_of_caches(None, qv, attention_chunk)
+    words = score_words(softmax_scale, causal, window_size, softcap)
+    cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, _NAMES)
+    interleaved = is_on("rotary_interleaved", rotary_interleaved)
+    new = New(k, v, rotary_cos, rotary_sin, interleaved, cu_seqlens_k_new, rotary_seqlens)
+    descale = (q_descale, k_descale, v_descale)
+    out, lse = attend_cached(q, cache, new, (cu_seqlens_q, None, max_seqlen_q), descale, words)
+    return (out, lse, *(lse.new_empty(0) for _ in range(2))) if is_on("return_softmax_lse", return_softmax_lse) else out
 
 
 def flash_attn_combine(
     out_partial: Tensor, lse_partial: Tensor, out: Tensor | None = None, out_dtype: torch.dtype | None = None
-) -> NoReturn:
-    """Refused: attention splits its keys and combines the parts internally."""
-    refuse_combine()
+) -> tuple[Tensor, Tensor]:
+    """Merges the results of parts of the keys: out_partial, float32 [parts, b, s, h, d] or [parts, tokens, h, d], and
+    lse_partial, float32 [parts, b, s, h] or [parts, tokens, h]. A part without keys has an lse_partial of -inf.
+
+    Returns out, of out_dtype or float32, and softmax_lse, both shaped as those of one part.
+    """
+    return combine(out_partial, lse_partial, out, out_dtype)
 
 
 def get_scheduler_metadata(
@@ -208,6 +224,6 @@ def get_scheduler_metadata(
     num_splits: int = 0,
     pack_gqa: bool | None = None,
     sm_margin: int = 0,
-) -> NoReturn:
-    """Refused: it prepares flash_attn_with_kvcache."""
-    refuse_cache("get_scheduler_metadata")
+) -> Tensor:
+    """An empty tensor to pass as scheduler_metadata: the work of a call is divided when it is made, by its lengths."""
+    return cache_seqlens.new_empty(0, dtype=torch.int32)

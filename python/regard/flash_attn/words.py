@@ -97,17 +97,24 @@ def sequence_words(
     return words | used_words(seqused_q, seqused_k)
 
 
-def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
-    """The factors of 8-bit tensors like `of`; if one of them is given, the others default to 1."""
-    factors = {"q": q, "k": k, "v": v}
-    given = {name: factor for name, factor in factors.items() if factor is not None}
+def descale_words(
+    of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | None, cache: Tensor | None = None
+) -> dict[str, Any]:
+    """The factors of 8-bit tensors; if one of them is given, the others default to 1. Queries are of the type of `of`,
+    and so are keys and values, unless there is a cache."""
+    given = {name: factor for name, factor in (("q", q), ("k", k), ("v", v)) if factor is not None}
     if not given:
         return {}
-    if of.element_size() > 1:
-        names = " and ".join(f"{name}_descale" for name in given)
-        raise invalid(f"q is {of.dtype}, and {names} is only for 8-bit tensors: leave it out")
+    keys = of if cache is None else cache
+    small = [name for name, tensor in (("q", of), ("k", keys), ("v", keys)) if tensor.element_size() == 1]
+    if not given.keys() <= set(small):
+        names = " and ".join(f"{name}_descale" for name in given if name not in small)
+        which, dtype = (
+            ("k_cache", keys.dtype) if "q" in small or ("q" not in given and cache is not None) else ("q", of.dtype)
+        )
+        raise invalid(f"{which} is {dtype}, and {names} is only for 8-bit tensors: leave it out")
     one = torch.ones_like(next(iter(given.values())))
-    return {f"descale_{name}": given.get(name, one) for name in factors}
+    return {f"descale_{name}": given.get(name, one) for name in small}
 
 
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:

@@ -14,15 +14,6 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
 @pytest.mark.parametrize(
     ("call", "kind", "sentence"),
     [
-        (lambda: two.flash_attn_with_kvcache(Q, Q, Q), NotImplementedError, "has no kernels yet"),
-        (lambda: three.flash_attn_with_kvcache(Q, Q, Q), NotImplementedError, "has no kernels yet"),
-        (lambda: three.flash_attn_combine(Q, Q), NotImplementedError, "has no kernels yet"),
-        (lambda: three.get_scheduler_metadata(1, 1, 1, 1, 1, 8, STARTS), NotImplementedError, "has no kernels yet"),
-        (
-            lambda: two.flash_attn_varlen_func(Q[0], Q[0], Q[0], STARTS, STARTS, 4, 4, block_table=STARTS),
-            NotImplementedError,
-            "block_table names the pages of a KV cache",
-        ),
         (lambda: two.flash_attn_func(Q, Q, Q, window_size=3), ValueError, "window_size is 3; it must be a pair"),
         (lambda: two.flash_attn_func(Q, Q, Q, window_size=(1.5, 2)), ValueError, r"is \(1.5, 2\); it .* whole numbers"),
         (lambda: two.flash_attn_func(Q, Q, Q, 1.0), ValueError, "dropout=1"),

@@ -82,28 +82,13 @@ def test_operators_are_the_functions(operators):
 
 Q = torch.zeros(2, 4, 2, 8)
 STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
-OF_CACHES = (
-    "k_new v_new cu_seqlens_k_new page_table kv_batch_idx leftpad_k rotary_cos rotary_sin seqlens_rotary "
-    "scheduler_metadata"
-)
-
-
-@pytest.mark.parametrize("name", OF_CACHES.split())
-def test_what_is_for_caches_is_refused(name):
-    with pytest.raises(NotImplementedError, match=f"^{name} is for KV caches, which have no kernels yet"):
-        _flash_attn_forward(Q, Q, Q, **{name: STARTS})
 
 
 @pytest.mark.parametrize(
     ("call", "kind", "sentence"),
     [
-        (lambda to: to.fwd_combine(Q, Q), NotImplementedError, "flash_attn_combine has no kernels yet"),
-        (
-            lambda to: to.get_scheduler_metadata(1, 1, 1, 1, 1, 8, 8, torch.half, STARTS),
-            NotImplementedError,
-            "get_scheduler_metadata has no kernels yet",
-        ),
-        (lambda to: to.fwd(Q, Q, Q, cu_seqlens_q=STARTS), NotImplementedError, "cu_seqlens_k must be given together"),
+        (lambda to: to.fwd(Q, Q, Q, cu_seqlens_k=STARTS), NotImplementedError, "cu_seqlens_k must be given together"),
+        (lambda to: to.fwd(Q[0], Q, Q, cu_seqlens_q=STARTS), ValueError, "packed queries need max_seqlen_q"),
         (
             lambda to: to.fwd(Q[0], Q[0], Q[0], cu_seqlens_q=STARTS, cu_seqlens_k=STARTS),
             ValueError,

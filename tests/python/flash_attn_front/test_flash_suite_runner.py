@@ -39,7 +39,8 @@ def test_long(seconds):
 
 REFUSED = """
 import torch
-from flash_attn import flash_attn_func, flash_attn_with_kvcache
+from flash_attn import flash_attn_func
+from flash_attn.cute import flash_attn_varlen_func
 
 def leaves():
     return [torch.randn(1, 8, 2, 8, device="cuda", requires_grad=True) for _ in range(3)]
@@ -50,7 +51,7 @@ def test_gradients():
     assert q.grad.any() and k.grad.shape == k.shape and v.grad.any()
 
 def test_refused():
-    flash_attn_with_kvcache(*leaves())
+    flash_attn_varlen_func(*leaves(), page_table=torch.zeros(1, 1))
 """
 
 BESIDE = """
@@ -95,4 +96,4 @@ def test_parts_share_the_sample_and_are_told_together(tmp_path):
 def test_what_is_refused_is_counted(tmp_path):
     done = run(tmp_path / "test_refused.py", REFUSED, "--device", "cpu")
     assert "2 cases: 1 passed, 1 refused" in done.stdout, done.stdout + done.stderr
-    assert "\n  1 refused: flash_attn_with_kvcache " in done.stdout
+    assert "\n  1 refused: page_table " in done.stdout

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from ...errors import RefusedError
 from ...torch.applied import applied
-from ..kvcache import refuse_cache
-from ..v3 import refuse_combine
+from ..combine import combine
 from .attend import attend
 from .words import refuse_functions, refuse_pages, score_words, sequence_words
 
@@ -143,9 +143,15 @@ def flash_attn_combine(
     seqused: Tensor | None = None,
     virtual_batch_idx: Tensor | None = None,
     return_lse: bool = True,
-) -> NoReturn:
-    """Refused: attention splits its keys and combines the parts internally."""
-    refuse_combine()
+) -> tuple[Tensor, Tensor | None]:
+    """Merges the results of parts of the keys: out_partial, float32 [parts, b, s, h, d] or [parts, tokens, h, d], and
+    lse_partial, float32 [parts, b, s, h] or [parts, tokens, h], in which a part without keys has -inf. Every row is
+    merged, so that cu_seqlens need not say where sequences begin."""
+    for name, given in (("seqused", seqused), ("virtual_batch_idx", virtual_batch_idx)):
+        if given is not None:
+            raise RefusedError(f"{name} leaves rows out, and here every row is merged: leave it out")
+    found, lse = combine(out_partial, lse_partial, out, out_dtype)
+    return found, lse if return_lse else None
 
 
 def get_scheduler_metadata(
@@ -171,4 +177,7 @@ def get_scheduler_metadata(
     _arch: int | None = None,
 ) -> NoReturn:
     """Refused: the plan of a call divides its work."""
-    refuse_cache("get_scheduler_metadata")
+    raise RefusedError(
+        "get_scheduler_metadata divides the work of later calls, and here each call does that by itself: leave it and "
+        "scheduler_metadata out"
+    )

@@ -76,6 +76,6 @@ def refuse_pages(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RefusedError(
-                f"{name} is for KV caches and selected keys, which have no kernels yet: leave it out, and pass K and V "
-                "directly"
+                f"{name} is for pages and selected keys, which are not taken here: use flash_attn_with_kvcache of "
+                "flash_attn_interface, or pass K and V directly"
             )

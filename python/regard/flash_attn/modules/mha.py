@@ -209,8 +209,8 @@ def _places(inference_params: Any) -> tuple[int, int]:
     """The position of the first token, and how many positions there can be."""
     if inference_params.lengths_per_sample is not None:
         raise RefusedError(
-            "lengths_per_sample says where each sequence ends in a KV cache, which has no kernels yet: use sequences "
-            "of equal length, with seqlen_offset"
+            "lengths_per_sample says where each sequence ends, and this cache has one end for all: use sequences of "
+            "equal length, with seqlen_offset, or flash_attn_with_kvcache"
         )
     return inference_params.seqlen_offset, inference_params.max_seqlen
 

@@ -1,0 +1,240 @@
+"""Calls whose keys and values lie in a KV cache: the common path of flash_attn 2 and 3."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import invalid
+from ..torch import attention
+from ..words import quote
+from . import flavour
+from .attend import lse_as_flash_attn
+from .words import whole, with_rows_contiguous
+
+
+class Names(NamedTuple):
+    """The arguments as the caller's library names them."""
+
+    k: str = "k"
+    v: str = "v"
+    lengths: str = "cache_seqlens"
+    batch_idx: str = "cache_batch_idx"
+    table: str = "block_table"
+    offsets: str = "cu_seqlens_k_new"
+    positions: str = "rotary_seqlens"
+
+
+class Cache(NamedTuple):
+    """A cache [b, s, h, d], or pages [pages, page, h, d] with a table."""
+
+    k: Tensor
+    v: Tensor
+    lengths: int | Tensor | None = None  # before new tokens; None: every sequence fills its rows
+    batch_idx: Tensor | None = None  # the sequence of the cache for each sequence of q
+    left_padding: Tensor | None = None
+    table: Tensor | None = None
+    names: Names = Names()
+
+    def is_given(self) -> bool:
+        """Whether it has anything that plain keys and values do not have."""
+        return any(part is not None for part in (self.batch_idx, self.left_padding, self.table))
+
+    @property
+    def rows(self) -> Any:
+        """The most rows that a sequence can have."""
+        return self.k.shape[1] if self.table is None else self.table.shape[-1] * self.k.shape[1]
+
+
+class New(NamedTuple):
+    """New tokens [b, s, h, d], or packed ones with offsets, and the tables that rotate them and the queries."""
+
+    k: Tensor | None = None
+    v: Tensor | None = None
+    cos: Tensor | None = None
+    sin: Tensor | None = None
+    interleaved: bool = True
+    offsets: Tensor | None = None
+    positions: Tensor | None = None  # where the rotation of each sequence begins; None: at its length
+
+    def is_given(self) -> bool:
+        return any(part is not None for part in (self.k, self.v, self.cos, self.sin, self.offsets, self.positions))
+
+
+def attend_cached(
+    q: Tensor, cache: Cache, new: New, words: dict[str, Any], wants_lse: bool, memory: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """out, written to `memory` if that is given, and softmax_lse as flash_attn 2 returns it. Autograd records nothing.
+
+    words: those of the scores, and of packed queries if they are packed.
+    """
+    words = without_idle_sides(words, cache.rows, cache.rows)
+    out, lse = attend(q, cache, new, words, wants_lse, memory)
+    return out, None if lse is None else lse_as_flash_attn(lse, cache.rows, flavour.chosen() == "cuda")
+
+
+@torch.no_grad()
+def attend(
+    q: Tensor, cache: Cache, new: New, words: dict[str, Any], wants_lse: bool, memory: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    _refuse_shapes(cache)
+    (q,) = with_rows_contiguous(q)
+    options = {**words, **_cache_options(q, cache, words), **_new_options(cache, new)}
+    _refuse_beyond_table(cache, options)
+    if memory is not None:
+        options["out"] = memory
+    if not wants_lse:
+        return attention(q, cache.k, cache.v, **options), None
+    out, lse = attention(q, cache.k, cache.v, lse=True, **options)
+    return out, lse
+
+
+def _refuse_shapes(cache: Cache) -> None:
+    paged = cache.table is not None
+    if cache.k.dim() != 4:
+        rows = "pages, page" if paged else "sequences, s"
+        raise invalid(f"k_cache has shape {list(cache.k.shape)}; it must be [{rows}, heads, d]")
+    if cache.table is not None and cache.table.dim() != 2:
+        raise invalid(f"{cache.names.table} has shape {list(cache.table.shape)}; it must be [b, pages of a sequence]")
+
+
+def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, Any]:
+    names, packed = cache.names, "offsets_q" in words
+    batch = words["offsets_q"].shape[0] - 1 if packed else q.shape[0]
+    options: dict[str, Any] = {
+        "lengths_k": _lengths(cache, batch),
+        "left_padding": cache.left_padding,
+        "cache_index": cache.batch_idx,
+    }
+    if cache.table is not None:
+        if cache.batch_idx is not None:
+            raise invalid(
+                f"{names.batch_idx} does not go with {names.table}, which says where sequences lie: leave it out, and "
+                f"reorder the rows of {names.table}"
+            )
+        options["page_table"] = cache.table.contiguous()
+        options["sk"] = cache.rows
+    elif packed or cache.batch_idx is not None or cache.k.shape[0] != batch:
+        options["cache"] = cache.k.shape[0]
+    return {name: option for name, option in options.items() if option is not None}
+
+
+def _lengths(cache: Cache, batch: int) -> Tensor | None:
+    if cache.lengths is None or isinstance(cache.lengths, Tensor):
+        return cache.lengths
+    if isinstance(cache.lengths, bool) or not isinstance(cache.lengths, int):
+        raise invalid(
+            f"{cache.names.lengths} is {quote(cache.lengths)}; it must be one length for all sequences, or an int32 "
+            "tensor [b]"
+        )
+    return torch.full((batch,), cache.lengths, dtype=torch.int32, device=cache.k.device)
+
+
+def _new_options(cache: Cache, new: New) -> dict[str, Any]:
+    names = cache.names
+    if (new.k is None) != (new.v is None):
+        raise invalid(f"{names.k} and {names.v} are the new tokens of the cache: give both, or neither")
+    if (new.cos is None) != (new.sin is None):
+        raise invalid("rotary_cos and rotary_sin rotate new tokens together: give both, or neither")
+    if new.k is None or new.v is None:
+        if new.cos is not None:
+            raise invalid(
+                f"rotary_cos and rotary_sin rotate new tokens and queries, and {names.k} is missing: give {names.k} "
+                f"and {names.v}"
+            )
+        for name, given in ((names.offsets, new.offsets), (names.positions, new.positions)):
+            if given is not None:
+                raise invalid(f"{name} is for new tokens, which are missing: give {names.k} and {names.v}")
+        return {}
+    if cache.lengths is None:
+        raise invalid(
+            f"{names.k} and {names.v} are written after the tokens of the cache: give {names.lengths}, how many there "
+            "are"
+        )
+    k, v = with_rows_contiguous(new.k, new.v)
+    options = {"k_new": k, "v_new": v, "offsets_new": new.offsets}
+    if new.cos is not None and new.sin is not None:
+        options |= _rotary_options(cache, new, new.cos, new.sin)
+    elif new.positions is not None:
+        raise invalid(f"{names.positions} is for rotary_cos and rotary_sin, which are missing: give them as well")
+    return {name: option for name, option in options.items() if option is not None}
+
+
+def _rotary_options(cache: Cache, new: New, cos: Tensor, sin: Tensor) -> dict[str, Any]:
+    for name, table in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if table.dim() != 2 or table.shape[0] < cache.rows:
+            raise invalid(
+                f"{name} has shape {list(table.shape)}; it must have a row for each of the {cache.rows} rows of a "
+                "sequence in the cache, [rows, rotary dimensions / 2]"
+            )
+    cos, sin = with_rows_contiguous(cos, sin)
+    return {
+        "rope": "interleaved" if new.interleaved else "half",
+        "rotary": 2 * cos.shape[1],
+        "rope_cos": cos,
+        "rope_sin": sin,
+        "positions": new.positions,
+    }
+
+
+def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
+    """flash_attn's error for lengths beyond the table, where the host may wait for them: kernels stop at its end."""
+    lengths = options.get("lengths_k")
+    if cache.table is None or lengths is None or lengths.numel() == 0 or torch.compiler.is_compiling():
+        return
+    if lengths.is_meta or (lengths.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return
+    offsets, k_new = options.get("offsets_new"), options.get("k_new")
+    added = offsets.diff() if offsets is not None else 0 if k_new is None else k_new.shape[1]
+    longest = int((lengths + added).max())
+    if longest > cache.rows:
+        raise RuntimeError(
+            f"{cache.names.table} has room for {cache.rows} rows of a sequence, and {cache.names.lengths} with the new "
+            f"tokens reaches {longest}: give a table with more pages"
+        )
+
+
+def without_idle_sides(words: dict[str, Any], most_left: int, most_right: int) -> dict[str, Any]:
+    """Makes a side of a window from which no key can be hidden unbounded, as flash_attn does: with a mask it rotates
+    queries by their own positions, and without one all of them by the length of the cache."""
+    if "window" not in words:
+        return words
+    left, right = words["window"]
+    bounded = (left if left < most_left else -1, right if right < most_right and "causal" not in words else -1)
+    others = {name: word for name, word in words.items() if name != "window"}
+    return others if bounded == (-1, -1) else {**others, "window": bounded}
+
+
+def paged_words(
+    k: Tensor,
+    table: Tensor,
+    name: str,
+    sequences: tuple[Tensor, Tensor | None, int, int],
+    used: Tensor | None = None,
+    left_padding: Tensor | None = None,
+) -> dict[str, Any]:
+    """Packed queries on pages [pages, page, h, d]. sequences: cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k.
+    used: the lengths of the keys, which are otherwise those of cu_seqlens_k."""
+    offsets_q, offsets_k, max_q, max_k = sequences
+    if k.dim() != 4 or table.dim() != 2:
+        raise invalid(
+            f"{name} has shape {list(table.shape)} and k {list(k.shape)}; with {name} [b, pages of a sequence] k and v "
+            "are [pages, page, heads, d]"
+        )
+    if used is None:
+        if offsets_k is None:
+            raise invalid(f"{name} needs the lengths of the keys as well: give cu_seqlens_k")
+        used = offsets_k.diff()
+    page = k.shape[1]
+    sk = min(whole("max_seqlen_k", max_k), table.shape[1] * page)
+    words = {
+        "offsets_q": offsets_q,
+        "sq": whole("max_seqlen_q", max_q),
+        "sk": sk,
+        "lengths_k": used,
+        "page_table": table[:, : -(-sk // max(page, 1))],
+        "left_padding": left_padding,
+    }
+    return {word: value for word, value in words.items() if value is not None}
