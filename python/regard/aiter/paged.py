@@ -1,19 +1,33 @@
-"""Paged keys and values, which no kernel here reads yet."""
+"""Keys and values in pages: [pages, page, hk, d], [slots, hk, d], or K [pages, hk, d/x, page, x] and
+V [pages, hk, page/x, dv, x], where x elements have 16 bytes.
+
+The pages of each sequence are in a table [b, n], or in one list of all sequences.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from ..errors import RefusedError
+from ..errors import invalid
+from ..flash_attn.words import whole
+from ..torch.tensors import zero
+from .attend import attend
+from .raw import Results, forward
+from .varlen import by_sequence
+from .words import descale_options, score_options
 
 
-def refuse_pages(what: str) -> NoReturn:
-    raise RefusedError(
-        f"{what} has keys and values in pages, for which there are no kernels yet: gather the pages into packed "
-        "sequences and call flash_attn_varlen_func"
-    )
+class Pages(NamedTuple):
+    """Which pages each sequence has, and how many tokens are in them: by a list, or else by a table."""
+
+    kv_indptr: Tensor | None
+    kv_page_indices: Tensor | None
+    kv_last_page_lens: Tensor | None
+    block_table: Tensor | None
+    seqlen_k: Tensor | None
 
 
 def mha_batch_prefill(
@@ -46,10 +60,26 @@ def mha_batch_prefill(
     block_table: Tensor | None = None,
     seqlen_k: Tensor | None = None,
     sink_ptr: Tensor | None = None,
-    gen: Any = None,
-) -> NoReturn:
-    """Refused: there are no kernels for pages yet."""
-    refuse_pages("mha_batch_prefill")
+    gen: torch.Generator | None = None,
+) -> Results:
+    """`mha_batch_prefill_func`, with `out` to write to and the generator that dropout draws from."""
+    options = score_options(
+        softmax_scale,
+        is_causal,
+        (window_size_left, window_size_right, sink_size),
+        sink_ptr,
+        soft_cap=logits_soft_cap,
+        alibi_slopes=alibi_slopes,
+        dropout_p=dropout_p,
+    )
+    pages = Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k)
+    k, v, of_pages = page_options(k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, pages)
+    options |= of_pages | factors(q, k, (q_descale, k_descale, v_descale), kv_block_descale)
+    if bias is not None:
+        options["bias"] = by_sequence(bias, q, options)
+    if zero_tensors:
+        zero(out)
+    return forward((q, k, v), options, return_softmax_lse, return_dropout_randval, out, gen)
 
 
 def mha_batch_prefill_func(
@@ -80,6 +110,104 @@ def mha_batch_prefill_func(
     kv_block_descale: Tensor | None = None,
     sink_ptr: Tensor | None = None,
     sink_size: int = 0,
-) -> NoReturn:
-    """Refused: there are no kernels for pages yet."""
-    refuse_pages("mha_batch_prefill_func")
+) -> Any:
+    """Attention of packed queries, q [tokens, hq, d] with cu_seqlens_q, to keys and values in pages.
+
+    kv_page_indices: int32, the pages of sequence after sequence, which begin at kv_indptr, int32 [b+1];
+    kv_last_page_lens: int32 [b], the tokens in each last page. With block_table, int32 [b, n], and seqlen_k, int32 [b],
+    these say it instead. sink_size: first tokens that stay visible left of a window. q_descale, k_descale, v_descale:
+    one float32; or kv_block_descale, float32 [pages, hk, 2], for K and V of each page.
+
+    Returns out, or (out, lse [hq, tokens]), followed by S_dmask with return_attn_probs.
+    """
+    options = score_options(
+        softmax_scale,
+        causal,
+        (*window_size, sink_size) if isinstance(window_size, (tuple, list)) else window_size,
+        sink_ptr,
+        soft_cap=logits_soft_cap,
+        alibi_slopes=alibi_slopes,
+        dropout_p=dropout_p,
+        deterministic=deterministic,
+    )
+    pages = Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k)
+    k, v, of_pages = page_options(k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, pages)
+    options |= of_pages | factors(q, k, (q_descale, k_descale, v_descale), kv_block_descale)
+    if out is not None:
+        options["out"] = out
+    return attend(q, k, v, options, return_lse, return_attn_probs)
+
+
+def page_options(
+    k: Tensor, v: Tensor, cu_seqlens_q: Tensor, max_seqlen_q: int, max_seqlen_k: int, pages: Pages
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """K and V with four dimensions, and where their rows lie."""
+    if not k.dim() == v.dim() in (3, 4, 5):
+        raise invalid(
+            f"k has shape {list(k.shape)} and v {list(v.shape)}; pages are [pages, page, heads, d], [slots, heads, d] "
+            "or, vectorized, [pages, heads, d/x, page, x] and [pages, heads, page/x, d, x]"
+        )
+    options: dict[str, Any] = {"offsets_q": cu_seqlens_q, "sq": whole("max_seqlen_q", max_seqlen_q)}
+    sk = whole("max_seqlen_k", max_seqlen_k)
+    if k.dim() == 3:
+        k, v = k[:, None], v[:, None]
+    elif k.dim() == 5:
+        k, v = k.flatten(-2), v.flatten(-2)
+        options["kv_layout"] = "vectorized"
+    x = 16 // k.element_size()
+    page = k.shape[3] // x if "kv_layout" in options else k.shape[1]
+    of_tokens = _table_options(pages, sk, page) if pages.block_table is not None else _list_options(pages, sk, page)
+    return k, v, {**options, **of_tokens}
+
+
+def _table_options(pages: Pages, sk: int, page: int) -> dict[str, Any]:
+    table, lengths = pages.block_table, pages.seqlen_k
+    assert table is not None
+    if lengths is None or table.dim() != 2:
+        raise invalid(
+            f"block_table has shape {list(table.shape)}; it must be [b, pages of a sequence], and seqlen_k [b] be "
+            "given with it, the length of each sequence"
+        )
+    sk = min(sk, table.shape[1] * page)
+    return {"page_table": table[:, : -(-sk // max(page, 1))], "lengths_k": lengths, "sk": sk}
+
+
+def _list_options(pages: Pages, sk: int, page: int) -> dict[str, Any]:
+    offsets, indices, last = pages.kv_indptr, pages.kv_page_indices, pages.kv_last_page_lens
+    if pages.seqlen_k is not None:
+        raise invalid("seqlen_k is the length of sequences in a block_table, which is not given: give it as well")
+    if offsets is None or indices is None or offsets.dim() != 1 or offsets.shape[0] == 0:
+        raise invalid(
+            "kv_indptr and kv_page_indices are not both given: they say which pages each sequence has, int32 [b+1] and "
+            "int32; or give block_table and seqlen_k"
+        )
+    batch = offsets.shape[0] - 1
+    if last is None:
+        if page != 1:
+            raise invalid(
+                f"kv_last_page_lens is missing: with pages of {page} tokens it says how many the last one has"
+            )
+        last = torch.ones(batch, dtype=torch.int32, device=offsets.device)
+    most = batch * -(-sk // max(page, 1))
+    return {"page_offsets": offsets, "page_list": indices[:most], "last_page_lengths": last, "sk": sk}
+
+
+def factors(
+    q: Tensor, k: Tensor, descale: tuple[Tensor | None, Tensor | None, Tensor | None], of_pages: Tensor | None
+) -> dict[str, Any]:
+    """The factors of 8-bit tensors: one for each tensor, or those of pages [pages, hk, 2]."""
+    if of_pages is None:
+        return descale_options(q, *descale, cache=k)
+    of_q, *others = descale
+    if any(factor is not None for factor in others):
+        raise invalid("kv_block_descale replaces k_descale and v_descale: leave them out")
+    if k.element_size() > 1:
+        raise invalid(f"kv_block_descale is for 8-bit pages, and k is {k.dtype}: leave it out")
+    if of_pages.dim() != 3 or of_pages.shape[2] != 2:
+        raise invalid(f"kv_block_descale has shape {list(of_pages.shape)}; it must be [pages, heads of K, 2]")
+    options: dict[str, Any] = {"descale": "page", "descale_k": of_pages[..., 0], "descale_v": of_pages[..., 1]}
+    if q.element_size() == 1:
+        options["descale_q"] = of_pages.new_ones(1) if of_q is None else of_q.reshape(1)
+    elif of_q is not None:
+        raise invalid(f"q_descale is for 8-bit queries, and q is {q.dtype}: leave it out")
+    return options

@@ -18,29 +18,27 @@ from ..torch.randomness import seed
 from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import zero
 from .attend import random_bytes
-from .paged import refuse_pages
-from .varlen import by_sequence, varlen_options
+from .varlen import by_sequence, sequence_options
 from .words import descale_options, lengths_of, score_options
 
 Results = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 @torch.no_grad()
-def _forward(
+def forward(
     tensors: tuple[Tensor, Tensor, Tensor],
     options: dict[str, Any],
     return_lse: bool,
     return_randval: bool,
-    descale: tuple[Tensor | None, Tensor | None, Tensor | None],
     out: Tensor | None,
     gen: torch.Generator | None = None,
 ) -> Results:
+    """options: those of `regard.torch.attention`."""
     if return_randval and "dropout" not in options:
         raise invalid(
             "return_dropout_randval needs dropout_p above 0: nothing is dropped, so there are no random bytes"
         )
     q, k, v = map(with_contiguous_rows, tensors)
-    options.update(descale_options(q, *descale))
     if out is not None:
         options["out"] = out
     seed(options, q, gen)
@@ -88,8 +86,8 @@ def mha_fwd(
     for name, lengths in (("lengths_q", cu_seqlens_q), ("lengths_k", cu_seqlens_kv)):
         if lengths is not None:
             options[name] = lengths_of(lengths)
-    descale = (q_descale, k_descale, v_descale)
-    return _forward((q, k, v), options, return_softmax_lse, return_dropout_randval, descale, out, gen)
+    options.update(descale_options(q, q_descale, k_descale, v_descale))
+    return forward((q, k, v), options, return_softmax_lse, return_dropout_randval, out, gen)
 
 
 def mha_varlen_fwd(
@@ -124,8 +122,6 @@ def mha_varlen_fwd(
     sink_ptr: Tensor | None = None,
 ) -> Results:
     """`flash_attn_varlen_func` of [tokens, h, d]."""
-    if block_table is not None:
-        refuse_pages("block_table")
     if cu_seqlens_k is None:
         raise invalid("cu_seqlens_k is not given: it says where the keys of each sequence begin, int32 [b+1]")
     options = score_options(
@@ -138,13 +134,14 @@ def mha_varlen_fwd(
         dropout_p=dropout_p,
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    options.update(sequence_options(k, sequences, min_seqlen_q, padded, block_table))
     if bias is not None:
         options["bias"] = by_sequence(bias, q, options)
     if zero_tensors:
         zero(out)
-    descale = (q_descale, k_descale, v_descale)
-    return _forward((q, k, v), options, return_softmax_lse, return_dropout_randval, descale, out, gen)
+    options.update(descale_options(q, q_descale, k_descale, v_descale, k))
+    return forward((q, k, v), options, return_softmax_lse, return_dropout_randval, out, gen)
 
 
 def fmha_v3_fwd(

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
+from ..flash_attn.cached import paged_words
 from ..flash_attn.words import whole
 from .attend import attend
-from .paged import refuse_pages
 from .words import descale_options, lengths_of, refuse_slopes, score_options
 
 
@@ -44,12 +44,11 @@ def flash_attn_varlen_func(
     """q: [tokens, hq, d]; k: [tokens, hk, d]; v: [tokens, hk, dv]; bias: [tokens of q, max_seqlen_k].
 
     cu_seqlens_q and _k: cumulative logical lengths, [b+1]; with padding between sequences, cu_seqlens_*_padded say
-    where the sequences begin. The other arguments are those of `flash_attn_func`.
+    where the sequences begin. block_table: int32 [b, n], the pages of each sequence; k and v are then
+    [pages, page, hk, d], without gradients. The other arguments are those of `flash_attn_func`.
 
     Returns out, or (out, lse [hq, tokens]), followed by S_dmask with return_attn_probs.
     """
-    if block_table is not None:
-        refuse_pages("block_table")
     options = score_options(
         softmax_scale,
         causal,
@@ -61,7 +60,8 @@ def flash_attn_varlen_func(
         deterministic=deterministic,
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    options.update(varlen_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    options.update(sequence_options(k, sequences, min_seqlen_q, padded, block_table))
     if bias is not None:
         options["bias"] = by_sequence(bias, q, options)
     if out is not None:
@@ -93,6 +93,32 @@ def flash_attn_varlen_fp8_pertensor_func(
     return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})
 
 
+def sequence_options(
+    k: Tensor,
+    sequences: tuple[Tensor, Tensor, int, int],
+    min_seqlen_q: int,
+    padded: tuple[Tensor | None, Tensor | None],
+    block_table: Tensor | None,
+) -> dict[str, Any]:
+    """sequences: cu_seqlens_q and _k, max_seqlen_q and _k. Of packed sequences, or packed queries on pages."""
+    if block_table is None:
+        return varlen_options(*sequences, min_seqlen_q, padded)
+    refuse_shortest(min_seqlen_q)
+    if padded != (None, None):
+        raise RefusedError(
+            "block_table does not go with cu_seqlens_q_padded and cu_seqlens_k_padded: give queries without padding"
+        )
+    return paged_words(k, block_table, "block_table", sequences)
+
+
+def refuse_shortest(min_seqlen_q: int) -> None:
+    if min_seqlen_q:
+        raise RefusedError(
+            f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
+            "leave out the sequences that another call computes"
+        )
+
+
 def varlen_options(
     cu_seqlens_q: Tensor,
     cu_seqlens_k: Tensor,
@@ -102,11 +128,7 @@ def varlen_options(
     padded: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> dict[str, Any]:
     """padded: where sequences begin if there is padding between them; the others then only say how long they are."""
-    if min_seqlen_q:
-        raise RefusedError(
-            f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
-            "leave out the sequences that another call computes"
-        )
+    refuse_shortest(min_seqlen_q)
     options: dict[str, Any] = {
         "sq": whole("max_seqlen_q", max_seqlen_q),
         "sk": whole("max_seqlen_k", max_seqlen_k),

@@ -220,8 +220,8 @@ def varlen(**arguments):
     [
         (
             lambda: varlen(block_table=torch.zeros(1, 1)),
-            NotImplementedError,
-            "block_table has keys and values in pages",
+            ValueError,
+            r"block_table has shape \[1, 1\] and k \[9, 2, 16\]; with block_table .* k and v are \[pages, page",
         ),
         (lambda: varlen(min_seqlen_q=1), NotImplementedError, "min_seqlen_q is 1.*give 0"),
         (lambda: varlen(window_size=(1,)), ValueError, r"window_size is \(1,\); it must be"),

@@ -208,7 +208,6 @@ def test_classes():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: aiter.mha_batch_prefill(*[None] * 18), "mha_batch_prefill has keys and values in pages"),
         (lambda: aiter.fmha_fwd_mxfp8_asm(*[None] * 6), "one scale for each block of 32 numbers"),
     ],
 )
