@@ -244,8 +244,8 @@ TEST(Append, ForwardSeesWhatItHasWritten) {
   for (const std::string types : {"bf16", "bf16 kv=fp8 descale=head"}) {
     Case c("fwd " + types + " sq=2 snew=2" + words), after("fwd " + types + " sq=2" + words);
     const oracle::Outputs both = answer(c);
-    for (const regard_role role :
-         {REGARD_Q, REGARD_K, REGARD_V, REGARD_PAGE_TABLE, REGARD_DESCALE_K, REGARD_DESCALE_V})
+    for (const regard_role role : {REGARD_LENGTHS_Q, REGARD_Q, REGARD_K, REGARD_V, REGARD_PAGE_TABLE,
+                                   REGARD_DESCALE_K, REGARD_DESCALE_V})
       for (std::int64_t i = 0; c.arguments().tensor[role].data && i < c.count(role); ++i)
         after.set(role, i, c.get(role, i));
     for (std::int64_t b = 0; b < 3; ++b) {
