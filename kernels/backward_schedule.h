@@ -38,6 +38,12 @@ constexpr REGARD_INLINE i32 p_exponent_of(Type operand) {
   return operand == Type::fp16 ? 15 : 0;
 }
 
+/// In fp16, where matrix instructions take subnormal numbers as 0: dS is scaled by this too, so that a number
+/// which would be subnormal is not. A tile in which it is then too large for fp16 goes without.
+constexpr REGARD_INLINE float ds_scale_of_subnormals() {
+  return 1 << 11;
+}
+
 struct GpuBackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum are allocated in whole tiles (padded_row): for each (batch, head)
   // or, with varlen, for each head.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/hip/fragment.h"
+#include "kernels/hip/number.h"
+#include "kernels/portable/shared_operand.h"
 
 namespace regard {
 
@@ -88,5 +90,50 @@ REGARD_DEVICE void multiply_add(Fragment& c, const Left& left, const Left& right
 #undef REGARD_WMMA
 #undef REGARD_MFMA
 #undef REGARD_MATRIX
+
+/// Whether matrix instructions take numbers of the inputs as 0. e4m3's smallest ones are normal in fp16.
+constexpr bool flushes_inputs =
+    target::flushes_subnormals && operand == DType::fp16 && !EightBits<config::dtype>::e4m3;
+
+/// Whether a lane has a subnormal number of fp16 in one of its operands.
+REGARD_DEVICE bool has_subnormal(const Left* operands, i32 count) {
+  typedef unsigned short Pair __attribute__((vector_size(4)));
+  constexpr u32 smallest_normal = 0x400;
+  // The bits without the sign, twice as large, less 1: 0 becomes more than any number.
+  Pair least = {0xffff, 0xffff};
+#pragma unroll
+  for (i32 n = 0; n < count; ++n)
+#pragma unroll
+    for (i32 i = 0; i < operand_words; ++i) {
+      const Pair bits = bits_as<Pair>(operands[n][i]) * 2 - 1;
+      least = bits < least ? bits : least;
+    }
+  return (least[0] < least[1] ? least[0] : least[1]) < 2 * smallest_normal - 1;
+}
+
+/// Adds in fp32 what the right operand's subnormal numbers contribute, or, `of_left`, those of the left one
+/// by the right one's other numbers. In little code, as it is rare: the words rotate through the first ones.
+template <bool of_left, i32 width = Fragment::width>
+REGARD_DEVICE void add_subnormals(Fragment& c, const Left& left, const Left& right) {
+  const auto part = [](float x, bool subnormal) { return (fabsf(x) < 0x1p-14f) == subnormal ? x : 0.0f; };
+  u32 lefts[operand_words], rights[operand_words];
+#pragma unroll
+  for (i32 i = 0; i < operand_words; ++i) lefts[i] = left[i], rights[i] = right[i];
+  typename SumsOf<width>::Vector sums;
+  __builtin_memcpy(&sums, c.x, sizeof sums);
+#pragma unroll 1
+  for (i32 word = 0; word < operand_words; ++word) {
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const float x = float_of_half(static_cast<u16>(lefts[0] >> 16 * half)),
+                  y = float_of_half(static_cast<u16>(rights[0] >> 16 * half));
+      sums =
+          __builtin_amdgcn_mfma_f32_32x32x2f32(part(y, !of_left), of_left ? part(x, true) : x, sums, 0, 0, 0);
+    }
+#pragma unroll
+    for (i32 i = 0; i + 1 < operand_words; ++i) lefts[i] = lefts[i + 1], rights[i] = rights[i + 1];
+  }
+  __builtin_memcpy(c.x, &sums, sizeof sums);
+}
 
 }  // namespace regard

@@ -179,8 +179,9 @@ class RegisterLeft {
   Left x_[tiles][steps];
 };
 
-/// Column tiles that are loaded together.
-template <i32 count>
+/// Column tiles that are loaded together. `by_input`: they are multiplied with an input, not with P or dS,
+/// which kernels scale so that subnormal numbers do not matter.
+template <i32 count, bool by_input>
 struct Right {
   static constexpr i32 tiles = count;
 
@@ -191,6 +192,18 @@ struct Right {
   REGARD_DEVICE void multiply_add(Fragment* c, const Left& a) const {
 #pragma unroll
     for (i32 i = 0; i < tiles; ++i) regard::multiply_add<operand>(c[i], a, x[i]);
+    if constexpr (flushes_inputs) {
+      const bool of_left = by_input && has_subnormal(&a, 1);
+      if (!any_in_wave(of_left || has_subnormal(x, tiles))) return;
+#pragma unroll
+      for (i32 i = 0; i < tiles; ++i)
+        if (any_in_wave(has_subnormal(x + i, 1))) add_subnormals<false>(c[i], a, x[i]);
+      if constexpr (by_input) {
+        if (!any_in_wave(of_left)) return;
+#pragma unroll
+        for (i32 i = 0; i < tiles; ++i) add_subnormals<true>(c[i], a, x[i]);
+      }
+    }
   }
 };
 
@@ -200,7 +213,8 @@ class SharedRight {
  public:
   static constexpr i32 tiles_at_once = columns_at_once<Operand, tiles>, interleave = tiles_at_once;
   using Columns = DealtColumns<SharedRight, across>;
-  using Right = regard::Right<tiles_at_once>;
+  /// P and dS are multiplied with transposed inputs, and inputs with others.
+  using Right = regard::Right<tiles_at_once, !Operand::transposed>;
 
   REGARD_DEVICE SharedRight(u32 operand, i32 part)
       : numbers_(operand, Columns::of_part(part), column_of_lane()) {}

@@ -96,7 +96,8 @@ class PortableBackwardBlock {
     }
     store_operand<config::dropout>(memory_.p, s);
   }
-  REGARD_DEVICE void make_grad_s_of_tile(const HeadTile& tile, RowNumbers& delta, Scores& grad,
+  /// Returns whether dS was scaled back.
+  REGARD_DEVICE bool make_grad_s_of_tile(const HeadTile& tile, RowNumbers& delta, Scores& grad,
                                          const Scores& p, [[maybe_unused]] const Slopes& slopes) const {
     // The gradient of a bias is dS itself.
     make_grad_s(grad, p, delta, a_.dropout_scale, config::dbias ? p_scale : a_.grad_p_factor);
@@ -111,12 +112,15 @@ class PortableBackwardBlock {
         if constexpr (config::softcap) x *= slopes[m][n].x[half][i];
         if constexpr (config::dbias && scales_operands) x *= a_.ds_scale;
       });
+    const bool scaled_back = scale_back(grad);
     store_operand<false>(memory_.grad_s, grad);
+    return scaled_back;
   }
 
-  REGARD_DEVICE void add_grad_q_of_tile(const HeadTile& tile) const {
+  REGARD_DEVICE void add_grad_q_of_tile(const HeadTile& tile, bool scaled_back) const {
     typename ShareOfQ::Sums sums = {};
     Multiply::add<block_k>(sums, ShareOfQ::a(memory_.grad_s), ShareOfQ::b(memory_.keys));
+    if (scaled_back) scale_all(sums, ds_scale_of_subnormals());
     const i64 row = tiles_.padded_row(tile);
     u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.work.column_part : nullptr;
     if (turn) {
@@ -175,10 +179,11 @@ class PortableBackwardBlock {
       if constexpr (whole) add_grad_p(grad);
       if constexpr (late) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
-      if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      bool scaled_back = false;
+      if constexpr (is_rich) scaled_back = make_grad_s_of_tile(tile, delta, grad, s, slopes);
       sync_block();  // P is visible to all
       Multiply::add<block_q>(grad_v, ShareOfV::a(memory_.p), ShareOfV::b(memory_.grad_o));
-      if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      if constexpr (!is_rich) scaled_back = make_grad_s_of_tile(tile, delta, grad, s, slopes);
       meet_with_copies();  // dS and the next Q are visible to all, and dO and D are no longer read
       [[maybe_unused]] NextQueries next;
       if (whole && tiles_.exists(following)) {
@@ -190,8 +195,10 @@ class PortableBackwardBlock {
         }
       }
       end_copies();
-      add_grad_q_of_tile(tile);
+      add_grad_q_of_tile(tile, scaled_back);
+      if (scaled_back) scale_all(grad_k, 1 / ds_scale_of_subnormals());
       Multiply::add<block_q>(grad_k, ShareOfK::a(memory_.grad_s), ShareOfK::b(memory_.q_in(slot)));
+      if (scaled_back) scale_all(grad_k, ds_scale_of_subnormals());
       if constexpr (whole && stages == 1) {
         sync_block();  // Q is no longer read
         if constexpr (!in_registers)

@@ -100,6 +100,31 @@ REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta,
   });
 }
 
+template <i32 tiles_m, i32 tiles_n>
+REGARD_DEVICE void scale_all(Fragment (&of)[tiles_m][tiles_n], float factor) {
+#pragma unroll
+  for (i32 m = 0; m < tiles_m; ++m)
+#pragma unroll
+    for (i32 n = 0; n < tiles_n; ++n)
+#pragma unroll
+      for (i32 half = 0; half < Fragment::halves; ++half)
+#pragma unroll
+        for (float& x : of[m][n].x[half]) x *= factor;
+}
+
+/// If a number of the block's tile of dS is too large for fp16, takes ds_scale_of_subnormals out of all.
+/// Returns whether it did.
+REGARD_DEVICE bool scale_back(Scores& grad) {
+  if constexpr (operand != DType::fp16 || !target::flushes_subnormals) return false;
+  constexpr float most = 65504;
+  float largest = 0;
+  each_of_scores(
+      [&](i32 m, i32 n, i32 half, i32 i) { largest = fmaxf(largest, fabsf(grad[m][n].x[half][i])); });
+  const bool large = any_in_block(largest > most);
+  if (large) scale_all(grad, 1 / ds_scale_of_subnormals());
+  return large;
+}
+
 /// Stores to the tile of all waves, in rows of queries. `rectified`: weights that dropout drops are 0.
 template <bool rectified>
 REGARD_DEVICE void store_operand(u32 to, const Scores& s) {

@@ -1,6 +1,9 @@
 // The portable kernels on each kind of AMD GPU, against the oracle.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -59,12 +62,54 @@ TEST_P(HipProblems, EveryCodeIsExact) {
   for (const std::string& dtype : dtypes) {
     Case c = every_code(dtype);
     EXPECT_EQ(compute_on(GetParam(), c), "") << dtype;
-    EXPECT_EQ(wrong_codes(c, GetParam() == "gfx90a"), "") << dtype;  // which has no subnormal operands
+    EXPECT_EQ(wrong_codes(c, GetParam() == "gfx90a"), "") << dtype;  // whose weights are larger
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, HipProblems, testing::ValuesIn(chips),
                          [](const auto& info) { return info.param; });
+
+/// About half of a tensor's numbers are subnormal in fp16.
+template <regard_role small>
+std::optional<double> small_number(const Problem&, regard_role role, std::int64_t row, std::int64_t column) {
+  if (role != small) return {};
+  return 0x1p-13 * std::sin(13.0 * static_cast<double>(row) + 78.2 * static_cast<double>(column));
+}
+
+/// In some tiles so large that dS does not fit into fp16 if it is scaled for subnormal numbers.
+std::optional<double> large_grad_o(const Problem&, regard_role role, std::int64_t row, std::int64_t column) {
+  if (role != REGARD_GRAD_O || row / 64 != 1) return {};
+  return 4000 * std::sin(13.0 * static_cast<double>(row) + 78.2 * static_cast<double>(column));
+}
+
+/// gfx90a's matrix instructions take subnormal numbers of fp16 as 0, its kernels do not.
+TEST(HipProblems, SubnormalNumbersCount) {
+  const std::string forward = "fwd fp16 lse d=64 b=1 h=1 s=100 scale=",
+                    backward = "bwd fp16 d=64 b=1 h=1 s=150";
+  const struct {
+    std::string problem;
+    Numbers numbers;
+    const char* needed = "";  // part of the kernel without which the result is wrong
+  } cases[] = {
+      {forward + "1", {"small V", small_number<REGARD_V>}, "add_subnormals<false>(c[i], a, x[i]);"},
+      {forward + "1000", {"small Q", small_number<REGARD_Q>}, "add_subnormals<true>(c[i], a, x[i]);"},
+      {forward + "1000", {"small K", small_number<REGARD_K>}},
+      {backward, {"small dO", small_number<REGARD_GRAD_O>}},
+      {backward, {"large dO", large_grad_o}, "scale_all(grad, 1 / ds_scale_of_subnormals());"}};
+  for (const auto& c : cases) {
+    CaseOptions options;
+    options.numbers = &c.numbers;
+    const auto mistakes = [&](const Change& change) {
+      return mistakes_on("gfx90a", c.problem, change, 1, "", options);
+    };
+    EXPECT_EQ(mistakes({}), "") << c.problem << ", " << c.numbers.name;
+    if (*c.needed == '\0') continue;
+    const std::string found =
+        mistakes([&](const std::string& source) { return with_change(source, c.needed, ";"); });
+    EXPECT_NE(found, "") << c.needed;
+    EXPECT_EQ(found.find("error:"), std::string::npos) << found;  // it does not even compile
+  }
+}
 
 /// A weight that is NaN may become a number, but the sum of its row is NaN.
 TEST(HipProblems, NanIsNotHidden) {

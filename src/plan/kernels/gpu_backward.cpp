@@ -58,10 +58,11 @@ bool clears_grad_bias(const Problem& p) {
 /// The factor of dS before it is converted to fp16, whose smallest numbers are not small compared with those
 /// of a gradient if the scale is large: dS is then as large as with the usual scale of d = 64. It is
 /// bounded, as fp16 has a largest number too.
-double ds_scale(const Problem& p) {
+double ds_scale(const Problem& p, const Target& target) {
   constexpr double most = 256;
   if (p.dtype != DType::fp16) return 1;
-  return std::exp2(std::ceil(std::log2(std::clamp(8 * std::fabs(scale_of(p)), 1.0, most))));
+  const double further = target.has(Feature::flushes_subnormals) ? ds_scale_of_subnormals() : 1;
+  return further * std::exp2(std::ceil(std::log2(std::clamp(8 * std::fabs(scale_of(p)), 1.0, most))));
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.first_stores = how.first_stores ? 1 : 0;
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
-  s.ds_scale = static_cast<float>(ds_scale(p));
+  s.ds_scale = static_cast<float>(ds_scale(p, *plan.target));
   s.p_exponent = p_exponent_of(p.dtype);
   s.p_scale = 1.0f / (1 << p_exponent_of(p.dtype));
   s.grad_p_factor = s.ds_scale * s.p_scale;
