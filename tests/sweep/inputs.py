@@ -113,7 +113,7 @@ def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch
     """Candidate inputs: first the required ones, then with one more, then with two more."""
     names = parameters(model)
     kinds = {name for name, x in names.items() if x.kind is x.POSITIONAL_OR_KEYWORD}
-    needed = [name for name in kinds if names[name].default is inspect.Parameter.empty]
+    needed = [name for name, x in names.items() if name in kinds and x.default is inspect.Parameter.empty]
     unknown = [name for name in needed if name not in KNOWN]
     if unknown:
         raise LookupError(f"no input {unknown[0]} is known here")
