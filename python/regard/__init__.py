@@ -26,7 +26,8 @@ from .errors import (
     RefusedError,
     RegardError,
 )
-from .functional import attention, attention_backward
+from .functional import append, attention, attention_backward
+from .merging import merge
 from .planning import cache, check, explain, info, list, plan, words
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "add_bundle",
+    "append",
     "attention",
     "attention_backward",
     "cache",
@@ -48,6 +50,7 @@ __all__ = [
     "explain",
     "info",
     "list",
+    "merge",
     "options",
     "pack_bits",
     "plan",

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _core
 from .execution import make_outputs, plan_of, run
-from .request import Request, read
+from .request import Request, leader_of, read
 
 _known = _core.Calls()
 _OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs, not what it computes
@@ -49,7 +49,7 @@ class Call:
         plan, made = plan_of(request), make_outputs(request)
         results = run(request, plan, made)
         # Without sq and sk the problem of packed sequences depends on the values of their offsets.
-        if _known.takes(self.inputs["q"]) and request.longest.keys() <= self.options.keys():
+        if _known.takes(self.inputs[leader_of(self.inputs)]) and request.longest.keys() <= self.options.keys():
             self._remember(request, plan, made)
         return results
 

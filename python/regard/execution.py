@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _core
 from .arrays import as_kind, empty_like_kind
-from .request import Request, problem_of
+from .request import Request, leader_of, problem_of
 
 
 def _planned(text: str, target: Any, family: Any, threads: Any) -> _core.Plan:
@@ -31,9 +31,10 @@ def plan_of(request: Request) -> _core.Plan:
 
 def make_outputs(request: Request) -> dict[str, Any]:
     """Memory for the outputs that the caller does not give."""
-    q, given = request.tensors["q"], request.tensors
+    given = request.tensors
+    leader = given[leader_of(given)]
     return {
-        name: empty_like_kind(q, request.dtype, spec, request.zeros)
+        name: empty_like_kind(leader, request.dtype, spec, request.zeros)
         for name, spec in request.outputs.items()
         if name not in given
     }
@@ -43,5 +44,7 @@ def run(request: Request, plan: _core.Plan, made: dict[str, Any]) -> Any:
     """The results, in the order of the outputs; a single one is not in a tuple."""
     given = request.tensors
     plan.run(**request.run_options, **given, **made)
-    results = tuple([as_kind(given["q"], made[name]) if name in made else given[name] for name in request.outputs])
+    results = tuple(
+        [as_kind(given[leader_of(given)], made[name]) if name in made else given[name] for name in request.outputs]
+    )
     return results[0] if len(results) == 1 else results

@@ -1,4 +1,4 @@
-"""attention and attention_backward: arrays in, arrays out."""
+"""attention, attention_backward and append: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -65,6 +65,25 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
         options.pop("o", None)
         outputs["o"] = out
     return _core.eagerly(run_call, "fwd", {"q": q, "k": k, "v": v}, options, outputs)
+
+
+@documents_options
+def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
+    """Writes new keys and values into a KV cache, which is changed in place.
+
+    k: [sequences, s, hk, d], v: [sequences, s, hk, dv], or with page_table (or page_list) [pages, page, hk, d] and
+    [pages, page, hk, dv]. k_new: [b, s_new, hk, d], v_new: [b, s_new, hk, dv], packed with offsets_new (int32 [b+1]) or
+    slots. They follow the keys of their sequence, lengths_k (int32 [b]) of them; a sequence of a negative length takes
+    none. slots, int32 or int64 [tokens], is instead the row of the cache for each token, counted over all pages; a
+    negative one is not written.
+
+    rope="interleaved" or "half" with rope_cos and rope_sin, [rows, rotated dimensions / 2], rotates the new keys.
+    An 8-bit cache takes its numbers divided by descale_k and descale_v; factors of each token, in arrays like k and v
+    without their last dimension, are written as well.
+
+    Raises the same errors as `attention`.
+    """
+    _core.eagerly(run_call, "append", {"k": k, "v": v, "k_new": k_new, "v_new": v_new}, options, {})
 
 
 @documents_options

@@ -43,6 +43,11 @@ class _Stated:
 _stated = lru_cache(maxsize=1024)(_Stated)
 
 
+def leader_of(inputs: dict[str, Any]) -> str:
+    """The array whose type and library are those of the call: q, or the new keys of append."""
+    return "q" if "q" in inputs else "k_new"
+
+
 def problem_of(text: str) -> _core.Problem:
     return _stated(text).problem
 
@@ -91,7 +96,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     """inputs: q, k, v and whatever else the pass needs. options: tensors, words of the problem, and how it runs.
     outputs: the requested ones: an array to write to, or True.
     """
-    leader = next(name for name in ("q", "k_new") if name in inputs)
+    leader = leader_of(inputs)
     q, options = inputs[leader], {**options, **outputs}
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)

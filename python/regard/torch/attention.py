@@ -13,6 +13,7 @@ from ..errors import wrong_type
 from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
+from .caching import attention_appended, refuse_recorded, written_factors
 from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
 from .tensors import bare, is_eager, written
@@ -84,17 +85,26 @@ def attention(
             options["bias"] = cast(options["bias"])
     if "dropout" in options or generator is not None:
         seed(options, q, generator)
+    appends = options.get("k_new") is not None
+    if appends:
+        refuse_recorded(q, k, v, options["k_new"], options["v_new"])
     eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
     if with_gradients or not eager:
         refuse_to_write(outputs)
         if with_gradients and torch.are_deterministic_algorithms_enabled():
             options.setdefault("deterministic", True)
-        return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
+        if eager:
+            return recorded(q, k, v, options, outputs)
+        if appends:
+            return attention_appended(q, k, v, options, outputs)
+        return operated(q, k, v, options, outputs)
     if options:
         options = {name: bare(option) for name, option in options.items()}
     run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
     results = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
     written(*outputs.values())
+    if appends:
+        written(k, v, *written_factors(options))
     return results
 
 

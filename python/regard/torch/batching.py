@@ -21,6 +21,8 @@ def _for_all_sequences(name: str, option: Any) -> bool:
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
         return bool(option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1)
+    if name in ("cache", "pages"):  # with the sequences of all examples there are more
+        return False
     return name == "window" or not isinstance(option, (Tensor, tuple))  # such as lengths, offsets and seeds
 
 

@@ -24,7 +24,11 @@ class Sizes:
         if out is None and self.q.dtype.itemsize == 1:
             out = "bf16"
         dtype = self.q.dtype if out is None else getattr(torch, NAMES[out])
-        return self.q.new_empty((*self.q.shape[:-1], self.v.shape[-1]), dtype=dtype)
+        return self.q.new_empty((*self.q.shape[:-1], self._columns_of_v()), dtype=dtype)
+
+    def _columns_of_v(self) -> Any:
+        together = 16 // self.v.dtype.itemsize if self.options.get("kv_layout") == "vectorized" else 1
+        return self.v.shape[-1] // together
 
     def rows(self) -> tuple[Any, ...]:
         """One for each query of each head: [b, hq, sq] or [hq, tokens]."""
