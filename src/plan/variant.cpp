@@ -14,8 +14,12 @@ Problem example_of(const Signature& signature) {
   Problem problem;
   problem.b = problem.hq = problem.hk = 2;
   problem.sq = problem.sk = 64;
-  if (signature.pass == Pass::append) (signature.slots == SlotType::none ? problem.snew : problem.tnew) = 1;
+  // Only new tokens are rotated, or have slots.
+  if (signature.pass == Pass::append || signature.rope != Rope::none)
+    (signature.slots == SlotType::none ? problem.snew : problem.tnew) = 1;
   if (signature.pass == Pass::merge) problem.parts = 2;
+  // Packed keys take no new tokens and have no left padding; those of a cache are not packed.
+  if (signature.varlen && !signature.paged && (problem.snew > 0 || signature.left_padding)) problem.cache = 2;
   // A window that hides something, even for one query: the kernel is one with a mask.
   if (signature.mask == Mask::window || signature.mask == Mask::window_top_left)
     problem.window_left = problem.window_right = 0;

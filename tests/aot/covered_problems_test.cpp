@@ -62,11 +62,12 @@ std::string in_toml(Enum value) {
 }
 
 /// Values of a field; if none, the manifest leaves it at its default.
-std::vector<std::string> values_of(Draw& draw, Field, bool, int count) {
+std::vector<std::string> values_of(Draw& draw, Field field, bool, int count) {
+  if (field == Field::paged) return {in_toml(true), in_toml(false)};  // no kernel takes the first
+  if (field == Field::left_padding) return {};
   return count > 1 ? std::vector{in_toml(true), in_toml(false)} : std::vector{in_toml(draw.one_in(2))};
 }
 std::vector<std::string> values_of(Draw& draw, Field field, std::int64_t, int count) {
-  if (field == Field::paged) return {"0", "16"};  // no kernel takes the second
   if (field != Field::d && !(field == Field::dv && draw.one_in(4))) return {};
   std::vector<std::string> values;
   for (int i = 0; i < count; ++i) values.push_back(in_toml(draw.head_dim()));
@@ -76,7 +77,9 @@ template <class Enum>
 std::vector<std::string> values_of(Draw& draw, Field field, Enum, int count) {
   const bool follows = field == Field::out || field == Field::descale;  // free for 8-bit types only
   if (follows && !draw.one_in(8)) return {};
-  if (field == Field::table || field == Field::kv_layout || field == Field::rope) return {};
+  constexpr Field of_caches[] = {Field::kv,        Field::slots, Field::positions, Field::table,
+                                 Field::kv_layout, Field::rope,  Field::rope_type};
+  if (std::ranges::find(of_caches, field) != std::end(of_caches)) return {};
   std::vector<std::string> values;
   for (int i = 0; i < count; ++i) {
     auto value = static_cast<Enum>(draw.below(words_of<Enum>().size()));
@@ -103,7 +106,9 @@ std::string random_table(Draw& draw) {
 
 /// Sets one number of a problem's shape at random.
 void randomize(Draw& draw, Field field, std::int64_t& value) {
-  if (field == Field::snew || field == Field::cache || field == Field::pages) return;
+  constexpr Field of_caches[] = {Field::paged, Field::snew,      Field::tnew, Field::cache,
+                                 Field::pages, Field::rope_rows, Field::parts};
+  if (std::ranges::find(of_caches, field) != std::end(of_caches)) return;
   if (field == Field::splits)
     value = draw.one_in(3) ? static_cast<std::int64_t>(draw.below(20)) : 0;
   else if (field == Field::window_left || field == Field::window_right)

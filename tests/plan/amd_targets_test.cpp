@@ -13,6 +13,7 @@
 
 #include "generated_docs.h"
 #include "plan/plan.h"
+#include "problem/fields.h"
 #include "problem/words.h"
 
 namespace regard {
@@ -104,10 +105,13 @@ class RandomProblem {
     Problem p;
     p.pass = coin() ? Pass::fwd : Pass::bwd;
     any(p.dtype), any(p.out), any(p.bias), any(p.bias_type), any(p.mask), any(p.descale);
+    for_each_following_type(p, [&](Field field, DType& type) {
+      if (field == Field::kv || field == Field::rope_type) type = default_type(field, p.dtype);
+    });
     if (!rarely()) p.out = default_out(p.dtype);
     if (coin()) p.bias = Bias::none;
     if (!has_elementwise_bias(p.bias) || coin()) p.bias_type = default_bias_type(p.dtype);
-    if (coin()) p.descale = Descale::none;
+    if (coin() || p.descale == Descale::token) p.descale = Descale::none;
     p.d = head_dim();
     p.dv = coin() ? p.d : head_dim();
     p.varlen = coin(), p.lengths = coin(), p.ranges = rarely(), p.bits = rarely(), p.sink = coin();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/recipe.h"
+#include "problem/fields.h"
 
 namespace regard {
 namespace {
@@ -84,6 +85,8 @@ const std::vector<Scene>& accepted() {
       {"asked_for", fwd, "sm_80", "portable_forward", {}, {.family = "forward"}},
       {"not_disabled", fwd, "sm_80", "portable_forward", {}, {.disabled = {"decode"}}},
       {"dtype_on_target", fwd, "sm_80", "portable_forward"},
+      {"no_cache", "fwd fp8 b=2 h=4 s=64 d=64 descale=head varlen lengths", "cpu-avx2",
+       "cpu_generic_forward"},
       {"kernel_takes_dtype", fwd, "sm_80", "portable_forward", tile128()},
       {"head_dims_fit", fwd, "sm_80", "portable_forward", tile128()},
       {"head_dims_aligned", fwd, "sm_80", "portable_forward", tile128()},
@@ -190,6 +193,18 @@ const std::vector<Refused>& refused_scenes() {
       {{"dtype_on_target", "fwd fp8_fnuz b=1 h=1 s=1 d=64", "sm_90a", "portable_forward"},
        "sm_90a does not compute in fp8_fnuz; it takes fp32, fp16, bf16, fp8, fp8_e5m2; cpu and hip targets "
        "compute in fp8_fnuz"},
+      {{"no_cache", "fwd bf16 b=1 h=1 s=64 d=64 paged=7", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take pages"},
+      {{"no_cache", "fwd bf16 b=1 h=1 s=64 d=64 snew=1", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take new tokens"},
+      {{"no_cache", "fwd bf16 b=1 h=1 s=64 d=64 cache=3", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take cache_index"},
+      {{"no_cache", "fwd bf16 b=1 h=1 s=64 d=64 left_padding", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take left padding"},
+      {{"no_cache", "fwd bf16 b=1 h=1 s=64 d=64 kv=fp8", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take K and V of another type than Q"},
+      {{"no_cache", "fwd fp8 b=1 h=1 s=64 d=64 descale=token", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take factors of tokens"},
       {{"kernel_takes_dtype", "fwd fp32 b=1 h=1 s=1 d=64", "sm_80", "portable_forward", tile128()},
        "it does not take fp32; it takes bf16, fp16"},
       {{"head_dims_fit", "fwd bf16 b=1 h=1 s=1 d=160", "sm_80", "portable_forward", tile128()},
@@ -413,8 +428,8 @@ TEST(Rules, EveryTileOfEveryTableServesSomething) {
         Problem problem;
         problem.pass = recipe.pass;
         problem.dtype = tile.dtypes[0];
-        problem.out = default_out(problem.dtype);
-        problem.bias_type = default_bias_type(problem.dtype);
+        for_each_following_type(
+            problem, [&problem](Field field, DType& type) { type = default_type(field, problem.dtype); });
         problem.d = tile.max_d;
         problem.dv = tile.max_dv;
         problem.sq = problem.sk = 64;
