@@ -14,8 +14,8 @@
 namespace regard {
 
 std::int64_t pack_gqa_rows_of_head(const Problem& p, std::int64_t block_q) {
-  // Packed rows are masked in other tiles, with different rounding.
-  if (p.varlen || p.batch_invariant) return 0;
+  // Rows of several heads are masked in other tiles, with different rounding.
+  if (p.batch_invariant) return 0;
   return Sm90ForwardLayout::pack_gqa_rows(p.sq, p.hq / p.hk, block_q);
 }
 

@@ -100,8 +100,8 @@ Refusal packs_gqa(const Question& q) {
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
-        "its tile of {} queries is for all rows of several heads of a K/V head, of sequences that are not "
-        "packed and without batch_invariant; use a larger one",
+        "its tile of {} queries is for all rows of several heads of a K/V head, without batch_invariant; use a "
+        "larger one",
         few);
   }
   if (pack_gqa_work(p, block_q) == 0) return {};
