@@ -62,19 +62,29 @@ void draw_offsets_new(const CacheSizes& sizes, Draws& draws, std::vector<std::in
   }
 }
 
-/// Rows with the new tokens; -1: a negative length. The first sequence is as long as it can be.
-std::int64_t draw_end(const CacheSizes& sizes, std::int64_t i, std::int64_t added, Draws& draws) {
-  const std::int64_t page = sizes.page > 0 ? sizes.page : 16, most = sizes.sk - added;
-  if (i == 0) return sizes.sk;
+/// The most rows before the new tokens, so that these fit, and the tables of rope have all positions.
+std::int64_t most_before(const CacheSizes& sizes, std::int64_t added, std::int64_t queries) {
+  const std::int64_t room = sizes.sk - added;
+  if (sizes.rope_rows == 0) return room;
+  const std::int64_t rotated = std::max(added, sizes.queries_follow ? queries : 1);
+  return std::max<std::int64_t>(std::min(room, sizes.rope_rows - rotated), 0);
+}
+
+/// Rows with the new tokens; -1: neither keys nor new tokens. The first sequence is as long as it can be.
+std::int64_t draw_end(const CacheSizes& sizes, std::int64_t i, std::int64_t added, std::int64_t most,
+                      Draws& draws) {
+  const std::int64_t page = sizes.page > 0 ? sizes.page : 16;
+  if (i == 0) return most + added;
   const std::int64_t edges[] = {draws.whole(most), 0, page, -1, page - 1, page + 1, 1, draws.whole(most)};
   const std::int64_t before = edges[i <= 8 ? i - 1 : draws.whole(7)];
-  if (before < 0) return sizes.negative && !sizes.lists ? -1 : added;
+  if (before < 0) return -1;
   return std::min(before, most) + added;
 }
 
 void draw_pages_of_list(const CacheSizes& sizes, const std::vector<std::int64_t>& ends, DrawnCache& drawn) {
   drawn.page_offsets = {0};
-  for (const std::int64_t end : ends) {
+  for (const std::int64_t drawn_end : ends) {
+    const std::int64_t end = std::max<std::int64_t>(drawn_end, 0);
     const std::int64_t pages = (end + sizes.page - 1) / sizes.page;
     drawn.page_offsets.push_back(static_cast<std::int32_t>(drawn.page_offsets.back() + pages));
     drawn.last_page_lengths.push_back(
@@ -96,7 +106,8 @@ std::vector<Keys> draw_lengths(const CacheSizes& sizes, const std::vector<std::i
   std::vector<std::int64_t> ends;
   for (std::size_t i = 0; i < sequences; ++i) {
     const std::int64_t added = new_tokens(sizes, drawn, i);
-    const std::int64_t end = draw_end(sizes, static_cast<std::int64_t>(i), added, draws);
+    const std::int64_t most = most_before(sizes, added, queries[i]);
+    const std::int64_t end = draw_end(sizes, static_cast<std::int64_t>(i), added, most, draws);
     ends.push_back(sizes.lengths || sizes.lists ? end : sizes.sk);
   }
   if (sizes.lists) {
@@ -123,10 +134,14 @@ std::vector<Keys> draw_lengths(const CacheSizes& sizes, const std::vector<std::i
       keys.begin = drawn.left_padding[i];
     }
     keys.first_read = keys.begin;
-    if (sizes.window_left >= 0 && i < queries.size()) {
+    if (sizes.window_left >= 0) {
       const std::int64_t diagonal = sizes.top_left ? 0 : keys.end - keys.begin - queries[i];
       keys.first_read += std::max<std::int64_t>(diagonal - sizes.window_left, 0);
       keys.sinks_end = keys.begin + sizes.sink_tokens;
+    }
+    if (queries[i] == 0) {
+      keys.first_read = keys.before;
+      keys.sinks_end = 0;
     }
     all.push_back(keys);
   }

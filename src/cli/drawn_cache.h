@@ -16,10 +16,11 @@ struct CacheSizes {
   std::int64_t snew = 0, tnew = 0;  ///< tnew 0: dense new tokens
   bool lists = false;               ///< lists of pages instead of a table
   bool lengths = false, left_padding = false;
-  bool negative = false;  ///< lengths can be -1
   bool slots = false;
   std::int64_t window_left = -1, sink_tokens = 0;  ///< as the problem's
   bool top_left = false;
+  std::int64_t rope_rows = 0;   ///< new tokens and queries are rotated at the length; 0: they are not
+  bool queries_follow = false;  ///< each query at the next position
 };
 
 /// Empty where the problem has no such tensor. Numbers that are already there are kept.
@@ -40,8 +41,8 @@ struct DrawnCache {
   std::vector<Row> rows;
 };
 
-/// `queries`: of each sequence, for windows. Nothing: the pages, or sequences, are too few for new tokens of
-/// all sequences; without new tokens sequences share pages.
+/// `queries`: of each sequence. Without queries a sequence's keys are not read. Nothing: the pages, or
+/// sequences, are too few for new tokens of all sequences; without new tokens sequences share pages.
 std::optional<DrawnCache> draw_cache(const CacheSizes&, const std::vector<std::int64_t>& queries,
                                      std::uint64_t seed, DrawnCache given = {});
 

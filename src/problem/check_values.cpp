@@ -152,6 +152,7 @@ Status check_pages(const Problem& p, const regard_arguments& arguments, const Ca
   const std::int64_t first = offsets != nullptr ? offsets[i] : i * table.strides[0],
                      index = offsets != nullptr ? offsets[i] : i * table.shape[1];
   for (const RowRange& rows : touched_rows(p, arguments, keys, i)) {
+    if (rows.begin == rows.end) continue;  // it may begin within a page that no row needs
     for (std::int64_t block = rows.begin / p.paged; block * p.paged < rows.end; ++block) {
       const std::int32_t page = integers(arguments, role)[first + block];
       if (Status status = check_pick(role, index + block, page, pages); !status) return status;

@@ -68,6 +68,25 @@ const std::vector<std::string> problems = {
     "append fp16 snew=17 lengths paged=8 kv_layout=vectorized dv=8" + sizes,
 };
 
+// What kernels get from a Case is what the library accepts.
+TEST(Append, CasesAreProblemsThatCanBeRun) {
+  std::vector<std::string> texts = problems;
+  for (const char* words :
+       {"lengths left_padding mask=window:5,0", "table=sglang left_padding", "lengths varlen tq=8"})
+    texts.push_back("fwd bf16 sq=3 paged=4 " + std::string(words) + sizes);
+  for (const std::string& text : texts) {
+    for (std::uint64_t seed = 1; seed < 20; ++seed) {
+      CaseOptions options;
+      options.seed = seed;
+      const Case c(text, options);
+      const Status tensors = check_tensors(c.problem(), c.arguments());
+      EXPECT_TRUE(tensors) << c.description() << ": " << tensors.error().message;
+      const Status values = check_host_values(c.problem(), c.arguments());
+      EXPECT_TRUE(values) << c.description() << ": " << values.error().message;
+    }
+  }
+}
+
 TEST(Append, AcceptsTheRoundedAnswer) {
   for (const std::string& text : problems) {
     CaseOptions options;

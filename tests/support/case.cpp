@@ -40,11 +40,6 @@ std::int64_t extent(const regard_tensor& tensor) {
   return end;
 }
 
-/// Whether cli::draw_cache draws its lengths, and what else says where its keys are.
-bool has_cache(const Problem& problem) {
-  return is_cache(problem) || problem.left_padding;
-}
-
 std::uint8_t* aligned(std::vector<std::uint8_t>& memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data()) + guard;
   return reinterpret_cast<std::uint8_t*>((address + 63) / 64 * 64);
@@ -87,7 +82,7 @@ void Case::fill_all() {
     if (computed && spec.use != REGARD_INPUT_OUTPUT) continue;
     fill(spec);
   }
-  if (has_cache(problem_)) fill_cache();
+  if (is_cache(problem_)) fill_cache();
   if (problem_.pass == Pass::merge) set_empty_parts_to_nan();
 }
 
@@ -120,6 +115,16 @@ void Case::put(regard_role role, const auto& numbers) {
     set(role, static_cast<std::int64_t>(i), static_cast<double>(numbers[i]));
 }
 
+std::int64_t Case::queries_of(std::int64_t batch) const {
+  const auto integer = [&](regard_role role, std::int64_t i) {
+    return static_cast<std::int64_t>(get(role, i));
+  };
+  if (problem_.pass != Pass::fwd) return 0;
+  if (arguments_.tensor[REGARD_LENGTHS_Q].data) return integer(REGARD_LENGTHS_Q, batch);
+  if (!problem_.varlen) return problem_.sq;
+  return integer(REGARD_OFFSETS_Q, batch + 1) - integer(REGARD_OFFSETS_Q, batch);
+}
+
 void Case::fill_cache() {
   const Dimensions rows = tensor_spec(problem_, REGARD_K).shape;
   cli::CacheSizes sizes;
@@ -132,23 +137,19 @@ void Case::fill_cache() {
   sizes.tnew = problem_.tnew;
   sizes.lists = problem_.table == PageTable::sglang;
   sizes.lengths = arguments_.tensor[REGARD_LENGTHS_K].data != nullptr;
-  sizes.negative = is_cache(problem_);
   sizes.left_padding = problem_.left_padding;
   sizes.slots = problem_.slots != SlotType::none;
   sizes.window_left = problem_.window_left;
   sizes.sink_tokens = problem_.sink_tokens;
   sizes.top_left = problem_.mask == Mask::window_top_left;
+  if (problem_.rope != Rope::none && problem_.positions == Positions::length)
+    sizes.rope_rows = tensor_spec(problem_, REGARD_ROPE_COS).shape[0];
+  sizes.queries_follow = problem_.mask != Mask::none;
   cli::DrawnCache given;
   if (problem_.cache > 0 && options_.no_cache_index)
     for (std::int64_t b = 0; b < problem_.b; ++b) given.cache_index.push_back(static_cast<std::int32_t>(b));
   std::vector<std::int64_t> queries;
-  for (std::int64_t b = 0; b < problem_.b; ++b) {
-    const bool lengths = arguments_.tensor[REGARD_LENGTHS_Q].data != nullptr;
-    queries.push_back(lengths ? static_cast<std::int64_t>(get(REGARD_LENGTHS_Q, b))
-                      : problem_.varlen
-                          ? static_cast<std::int64_t>(get(REGARD_OFFSETS_Q, b + 1) - get(REGARD_OFFSETS_Q, b))
-                          : problem_.sq);
-  }
+  for (std::int64_t b = 0; b < problem_.b; ++b) queries.push_back(queries_of(b));
   const std::optional<cli::DrawnCache> drawn = cli::draw_cache(sizes, queries, options_.seed, given);
   if (!drawn) must<int>(invalid("the cache has too few pages or sequences for new tokens"), description());
   put(REGARD_LENGTHS_K, drawn->lengths);
@@ -312,7 +313,7 @@ void Case::fill(const TensorSpec& spec) {
       values = random_lengths(random, physical(REGARD_OFFSETS_Q, problem_.sq));
       break;
     case REGARD_LENGTHS_K:
-      if (has_cache(problem_)) return;
+      if (is_cache(problem_)) return;
       values = random_lengths(random, physical(REGARD_OFFSETS_K, problem_.sk));
       break;
     case REGARD_RANGES:

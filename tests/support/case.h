@@ -95,6 +95,7 @@ class Case {
   void fill_all();
   /// Lengths, pages and the like of a KV cache; its rows that no call reads become NaN.
   void fill_cache();
+  std::int64_t queries_of(std::int64_t batch) const;
   void put(regard_role, const auto& numbers);
   void set_empty_parts_to_nan();
   void set_rows_that_are_not_read_to_nan(const cli::DrawnCache&);
