@@ -51,12 +51,11 @@ struct Sm90ForwardLayout : Sm90Boxes {
   /// Columns of O that are computed: whole groups of four threads that store 8 each.
   static constexpr REGARD_INLINE i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
-  /// Rows of a block that belong to one query head. If rows are few, a block has those of `heads` heads that
-  /// share K and V, and a warpgroup's box of Q has those of some of them; 0: all rows belong to one head.
-  static constexpr REGARD_INLINE i64 rows_of_head(i64 block_q, i64 heads) {
-    return heads > 0 ? block_q / heads : block_q;
-  }
-  /// The rows to plan for `rows` of each of `heads`, a power of two; 0 if packing saves no block.
+  /// Smaller boxes take longer than copies by threads.
+  static constexpr i64 least_box_k = 16;
+
+  /// The rows of a block that belong to one query head, if it has those of several heads that share K and V:
+  /// a power of two that holds `rows` of each of `heads`; 0 if packing saves no block.
   static constexpr REGARD_INLINE i64 pack_gqa_rows(i64 rows, i64 heads, i64 block_q) {
     i64 row_group = 1;
     while (row_group < rows || (2 * row_group <= group_rows && 2 * row_group * heads <= block_q))

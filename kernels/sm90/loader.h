@@ -45,7 +45,7 @@ class QueryLoader {
 /// serves two warps.
 class KeyLoader {
  public:
-  REGARD_DEVICE KeyLoader(const Arguments& a, const TensorMap& map, Sm90ForwardShared& shared,
+  REGARD_DEVICE KeyLoader(const Sm90ForwardArguments& a, const TensorMap& map, Sm90ForwardShared& shared,
                           Sm90ForwardMemory memory, bool of_v)
       : a_(a),
         map_(map),
@@ -108,7 +108,7 @@ class KeyLoader {
                                 const Barrier& full) const {
     if constexpr (paged && !gathered) {
       __syncwarp();  // the bytes are expected
-      const PagedKeys keys{map_, rows_per_batch_, {a_, turn}};
+      const PagedKeys keys{map_, rows_per_batch_, a_.box_k, {a_, turn}};
       keys.load<layout.columns>(to, bytes_, full, first_key);
     } else if (threadIdx.x % wave == 0) {
       const Sequence32& s = turn.work.sequence;
@@ -118,7 +118,7 @@ class KeyLoader {
     }
   }
 
-  const Arguments& a_;
+  const Sm90ForwardArguments& a_;
   const TensorMap& map_;
   Barrier *empty_, *full_;
   i32 rows_per_batch_;
@@ -131,8 +131,8 @@ class KeyLoader {
 /// Q, K and V of each turn by one warp.
 class AllLoader {
  public:
-  REGARD_DEVICE AllLoader(const Arguments& a, const TensorMap& q, const TensorMap& k, const TensorMap& v,
-                          Sm90ForwardShared& shared, Sm90ForwardMemory memory)
+  REGARD_DEVICE AllLoader(const Sm90ForwardArguments& a, const TensorMap& q, const TensorMap& k,
+                          const TensorMap& v, Sm90ForwardShared& shared, Sm90ForwardMemory memory)
       : q_(q, shared, memory), k_(a, k, shared, memory, false), v_(a, v, shared, memory, true) {}
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {

@@ -69,9 +69,11 @@ class Order {
     const Position position = position_of(index, member, rows(sequence), batch_heads);
     if (!ragged(a_)) sequence.batch = static_cast<i32>(position.pair / heads);
     const i32 head = static_cast<i32>(position.pair % heads);
-    if constexpr (pack_gqa)
-      return {part, sequence, head * heads_per_kv(a_) + position.first_row / rows_of_head, 0};
-    return {part, sequence, head, position.first_row};
+    if constexpr (pack_gqa) {
+      const i32 row_bits = __ffs(a_.rows_of_head) - 1;
+      return {part, sequence, head * heads_per_kv(a_) + (position.first_row >> row_bits), 0, row_bits};
+    }
+    return {part, sequence, head, position.first_row, 0};
   }
 
  private:
@@ -81,8 +83,8 @@ class Order {
   }
   /// Heads that have separate blocks, and the rows of each.
   REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(pack_gqa ? a_.hk : a_.hq); }
-  REGARD_DEVICE static i32 rows(const Arguments& a) {
-    return pack_gqa ? heads_per_kv(a) * rows_of_head : static_cast<i32>(a.sq);
+  REGARD_DEVICE static i32 rows(const Sm90ForwardArguments& a) {
+    return pack_gqa ? heads_per_kv(a) * a.rows_of_head : static_cast<i32>(a.sq);
   }
   REGARD_DEVICE i32 rows(const Sequence32& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {

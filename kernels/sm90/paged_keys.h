@@ -10,13 +10,13 @@ namespace regard {
 struct PagedKeys {
   const TensorMap& map;
   i32 rows_per_page;  // in memory, from one page to the next
+  i32 box_rows;
   PagedRows paged;
 
   /// By a whole warp: each thread loads one box, of all columns. `full` expects `bytes`.
   template <i32 box_columns>
   REGARD_DEVICE void load(u32 to, i32 bytes, const Barrier& full, i32 first_key) const {
-    constexpr i32 box_rows = config::box_k;
-    static_assert(block_k / box_rows <= wave);
+    static_assert(block_k / Sm90ForwardLayout::least_box_k <= wave);
     const i32 first_row = threadIdx.x % wave * box_rows, key = first_key + first_row;
     if (first_row >= block_k) return;
     const bool needed = paged.needed(key, key + box_rows);

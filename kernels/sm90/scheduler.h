@@ -109,7 +109,10 @@ class Scheduler {
       if constexpr (pack_gqa)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       const BlockWindow of_block(work.first_row / cluster_rows * cluster_rows,
-                                 cluster > 1 ? cluster_rows : rows_of_head, window);
+                                 cluster > 1 ? cluster_rows
+                                 : pack_gqa  ? a_.rows_of_head
+                                             : block_q,
+                                 window);
       turn.tiles = tiles_of(of_block, window);
       if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
       turn.safe_softmax = safe_softmax;

@@ -11,18 +11,17 @@ namespace regard {
 constexpr i32 block_q = config::block_q, block_k = config::block_k;
 constexpr bool eight_bits = config::dtype == DType::fp8 || config::dtype == DType::fp8_e5m2;
 constexpr i32 element_bytes = eight_bits ? 1 : 2;
-constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, config::pack_gqa);
 constexpr bool pack_gqa = config::pack_gqa > 0, wide_heads = config::d > 128;
 constexpr bool windowed = config::mask != Mask::none;
 constexpr bool split_kv = config::split > 0;  // the keys
 // Whether K and V lie in pages, and whether threads copy their rows: pages have no boxes of several rows.
-constexpr bool paged = config::paged, gathered = paged && config::box_k == 1;
+constexpr bool paged = config::paged, gathered = paged && config::gather > 0;
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
 // the tiles that any of their rows sees.
 constexpr i32 cluster = config::cluster > 1 ? config::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
 static_assert(!gathered || !eight_bits);  // one warp loads everything, and has no registers to spare
-static_assert(!paged || (cluster == 1 && config::box_k > 0 && block_k % config::box_k == 0));
+static_assert(!paged || cluster == 1);
 static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_gqa)));
 
 /// Which part of the keys a block of work has, if they are split.
@@ -49,6 +48,7 @@ struct KeyPart<false> {
 struct Sm90ForwardWork : KeyPart<split_kv> {
   Sequence32 sequence;
   i32 head, first_row;
+  i32 row_bits;  // with pack_gqa, those of an index in the block that count the rows of a head
 };
 
 /// A row of a block.
@@ -56,8 +56,8 @@ struct Row {
   i32 head, row;
 
   REGARD_DEVICE Row(const Sm90ForwardWork& work, i32 index)
-      : head(pack_gqa ? work.head + index / rows_of_head : work.head),
-        row(work.first_row + (pack_gqa ? index % rows_of_head : index)) {}
+      : head(pack_gqa ? work.head + (index >> work.row_bits) : work.head),
+        row(work.first_row + (pack_gqa ? index & ((1 << work.row_bits) - 1) : index)) {}
 };
 
 /// What a block's rows see of its keys.

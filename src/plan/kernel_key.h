@@ -25,8 +25,8 @@ namespace regard {
   X(stages, 0, "gpu: depth of the load pipeline")                                                      \
   X(cluster, 0, "gpu: blocks per cluster")                                                             \
   X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
-  X(pack_gqa, 0, "query heads of one K/V head that a block packs, of cpu_decode query rows; 0: none")  \
-  X(box_k, 0, "sm90_forward: keys of one box in a page of the cache; 0: block_k, without pages")          \
+  X(pack_gqa, 0, "whether a block packs query heads of one K/V head; cpu_decode: how many query rows") \
+  X(gather, 0, "sm90_forward: 1: threads copy the keys of pages that are too small for boxes")         \
   X(split, 0, "sm90_forward: 1: a block has a part of the keys, which combine merges with the others")
 
 struct Algorithm {

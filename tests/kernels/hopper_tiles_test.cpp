@@ -26,7 +26,7 @@ inline float __shfl_xor_sync(unsigned, float x, int) {
   return x;
 }
 namespace config {
-constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0, box_k = 0;
+constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0, gather = 0;
 constexpr bool paged = false;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
@@ -60,7 +60,7 @@ struct Block {
   }
   /// The window of some of the block's rows, or of all.
   BlockWindow window_of_rows(int first, int count) const { return {first, count, window()}; }
-  BlockWindow window_of_rows() const { return window_of_rows(first_row, rows_of_head); }
+  BlockWindow window_of_rows() const { return window_of_rows(first_row, config::block_q); }
   int end_row() const { return std::min(first_row + static_cast<int>(config::block_q), sequence.sq); }
   bool sees(int row, int k) const {
     const Range32 keys = window().keys_of(row);

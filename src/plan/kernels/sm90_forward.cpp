@@ -22,10 +22,13 @@ std::int64_t pack_gqa_rows_of_head(const Problem& p, std::int64_t block_q) {
 std::int64_t keys_of_box(const Problem& p, std::int64_t block_k) {
   if (p.paged == 0) return 0;
   if (p.paged % block_k == 0) return block_k;
-  constexpr std::int64_t most = 64, least = 16;  // smaller boxes take longer than copies by threads
-  std::int64_t rows = most;
+  std::int64_t rows = 64;
   while (p.paged % rows != 0 || block_k % rows != 0) rows /= 2;
-  return rows < least ? 1 : rows;
+  return rows < Sm90ForwardLayout::least_box_k ? 0 : rows;
+}
+
+bool gathers(const Problem& p, std::int64_t block_k) {
+  return p.paged > 0 && keys_of_box(p, block_k) == 0;
 }
 
 std::int64_t pack_gqa_work(const Problem& p, std::int64_t block_q) {
@@ -109,10 +112,13 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  stage.schedule = Schedule(grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq));
-  if (rows_of_head > 0) stage.key.algorithm.pack_gqa = block_q / rows_of_head;
+  Sm90ForwardSchedule schedule = grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq);
+  schedule.rows_of_head = static_cast<i32>(rows_of_head);
+  schedule.box_k = static_cast<i32>(keys_of_box(p, tile.algorithm.block_k));
+  stage.schedule = Schedule(schedule);
+  if (rows_of_head > 0) stage.key.algorithm.pack_gqa = 1;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
-  stage.key.algorithm.box_k = keys_of_box(p, tile.algorithm.block_k);
+  if (gathers(p, tile.algorithm.block_k)) stage.key.algorithm.gather = 1;
   // Work of equal size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   if (!every_row_sees_all_keys(p) && work > plan.workers)
@@ -153,7 +159,10 @@ namespace {
 
 std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
   const auto s = bytes.as<Sm90ForwardSchedule>();
-  return {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
+  std::vector<ScheduleNumber> numbers = {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
+  if (s.rows_of_head > 0) numbers.push_back({"rows_of_head", s.rows_of_head});
+  if (s.box_k > 0) numbers.push_back({"box_k", s.box_k});
+  return numbers;
 }
 
 constexpr Feature features[] = {Feature::wgmma, Feature::tma};

@@ -10,8 +10,11 @@ namespace regard {
 /// packed.
 std::int64_t pack_gqa_rows_of_head(const Problem&, std::int64_t block_q);
 
-/// How many keys of a page one box has; 1: pages have no boxes, and threads copy their rows; 0: no pages.
+/// How many keys of a page one box has; 0: there are no pages, or they are too small for boxes.
 std::int64_t keys_of_box(const Problem&, std::int64_t block_k);
+
+/// Whether pages are too small for boxes, so that threads copy their keys.
+bool gathers(const Problem&, std::int64_t block_k);
 
 /// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
 std::int64_t pack_gqa_work(const Problem&, std::int64_t block_q);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/sm90/forward_schedule.h"
 #include "plan/kernels/sm90_forward.h"
 #include "plan/stage.h"
 #include "problem/tensors.h"
@@ -35,22 +36,22 @@ Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, con
                   v = rows_of_keys(p, "v", v_rows, p.dv, p.dtype),
                   o_rows = rows_of_queries(p, "o", arguments.o, p.dv, p.out);
   const Algorithm& a = stage.key.algorithm;
-  const bool gathers = a.box_k == 1;
+  const auto schedule = stage.schedule.as<Sm90ForwardSchedule>();
   if (Status status = reachable(p, q_rows, forward); !status) return tl::unexpected(status.error());
   for (const BoxedRows* tensor : {&k, &v}) {
-    const Status status = gathers ? aligned(*tensor, forward) : reachable(p, *tensor, forward);
+    const Status status = a.gather > 0 ? aligned(*tensor, forward) : reachable(p, *tensor, forward);
     if (!status) return tl::unexpected(status.error());
   }
   if (Status status = output_fits(p, stage.key, o_rows); !status) return tl::unexpected(status.error());
 
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
-      std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.pack_gqa), group_rows);
+      a.pack_gqa > 0 ? std::min<std::int64_t>(schedule.rows_of_head, group_rows) : group_rows;
   const TensorBox q = box_of(p, q_rows, rows, group_rows / rows);
   // If the kernel stores O without a map, any tensor will do.
   const TensorBox o = stores_boxes(stage.key) ? box_of(p, o_rows, Sm90ForwardLayout::warp_rows) : q;
-  if (gathers) return TensorBoxes{{q, q, q, o}, 4};
-  const std::int64_t keys = a.box_k > 0 ? a.box_k : a.block_k;
+  if (a.gather > 0) return TensorBoxes{{q, q, q, o}, 4};
+  const std::int64_t keys = p.paged > 0 ? schedule.box_k : a.block_k;
   return TensorBoxes{{q, box_of(p, k, keys), box_of(p, v, keys), o}, 4};
 }
 

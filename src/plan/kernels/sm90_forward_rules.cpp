@@ -50,8 +50,7 @@ Refusal pages_are_boxes(const Question& q) {
   if (p.paged == 0) return {};
   if (p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", instead);
   if (p.left_padding) return unsupported("left padding in pages", instead);
-  const bool gathers = keys_of_box(p, q.candidate.tile->algorithm.block_k) == 1;
-  if (!gathers) return {};
+  if (!gathers(p, q.candidate.tile->algorithm.block_k)) return {};
   if (bytes_of(p.dtype) == 1)
     return unsupported("8-bit keys and values in pages that are not a multiple of 16 rows", instead);
   return too_large_for(q, "rows that threads copy");
@@ -100,7 +99,8 @@ Refusal packs_gqa(const Question& q) {
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
-        "its tile of {} queries is for all rows of several heads of a K/V head, without batch_invariant; use a "
+        "its tile of {} queries is for all rows of several heads of a K/V head, without batch_invariant; use "
+        "a "
         "larger one",
         few);
   }
@@ -167,21 +167,25 @@ std::span<const Rule> sm90_forward_rules() {
   return list;
 }
 
-/// The number of query heads that share a block is compiled in, and so is whether the keys are split:
-/// splitting may turn out to give a single part.
+/// Whether heads share a block, whether threads copy the keys of pages and whether the keys are split is
+/// compiled in: splitting may turn out to give a single part.
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // refers to the example as it changes
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   const bool hides_nothing = mask_hides_nothing(q.problem);
-  std::set<std::int64_t> packs;
+  std::set<std::pair<bool, bool>> kinds;
   const auto ask = [&](std::int64_t heads, std::int64_t sq) {
     example.hq = example.hk * heads;
     example.sq = sq;
     if (mask_hides_nothing(example) != hides_nothing) return;  // this needs another kernel
     if (rows_for_clusters(question) || packs_gqa(question)) return;
-    const std::int64_t rows = pack_gqa_rows_of_head(example, block_q);
-    packs.insert(rows > 0 ? block_q / rows : 0);
+    for (const std::int64_t page : {std::int64_t{1}, of_tile.algorithm.block_k}) {
+      if (q.problem.paged > 0) example.paged = page;
+      if (pages_are_boxes(question)) continue;
+      kinds.insert(
+          {pack_gqa_rows_of_head(example, block_q) > 0, gathers(example, of_tile.algorithm.block_k)});
+    }
   };
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   for (const std::int64_t sq : {std::int64_t{1}, std::int64_t{2}, 2 * block_q}) ask(1, sq);
@@ -191,9 +195,10 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
     ask(heads, few / heads + 1);  // one row more than the tile for few rows has
   }
   std::vector<KernelKey> keys;
-  for (const std::int64_t pack_gqa : packs) {
+  for (const auto& [packs_heads, gathers_keys] : kinds) {
     KernelKey& key = keys.emplace_back(of_tile);
-    key.algorithm.pack_gqa = pack_gqa;
+    key.algorithm.pack_gqa = packs_heads ? 1 : 0;
+    key.algorithm.gather = gathers_keys ? 1 : 0;
     if (!splits_keys(*q.candidate.recipe)) continue;
     keys.push_back(key);
     keys.back().algorithm.split = 1;
