@@ -6,6 +6,7 @@
 // are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query
 // rows, the sums of as many vectors of products.
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/decode_keys.h"
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
@@ -84,7 +85,8 @@ class CpuDecodeBlock {
         first_(a, batch, kv_head * heads_per_kv_),
         split_(split),
         first_row_(row_block * rows),
-        scale_(a) {
+        scale_(a, factor_of_head(first_, a.descale_k)),
+        keys_(first_, static_cast<u8*>(memory) + layout.total() - layout.keys) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
       at += bytes;
@@ -106,6 +108,7 @@ class CpuDecodeBlock {
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
     begin = begin / config::block_k * config::block_k;
+    end_ = end;
     if (end - begin > long_chain)
       walk_long_sum(begin, end);
     else
@@ -166,45 +169,47 @@ class CpuDecodeBlock {
   template <bool last>
   void store_query(i64 row, const u8* from, i64 part) {
     Floats numbers[depth_vectors];
-    load_depth<last>(numbers, from, part);
+    load_depth<last, config::dtype>(numbers, from, part);
     for (int i = 0; i < depth_vectors; ++i) store(query(row, part) + i * lanes, numbers[i]);
   }
 
   void step(i64 first_key, i64 count) {
     const i64 end = round_up(count, chunk);
     if (config::bits && !sees_bits(first_key, count)) return;
-    compute_scores(first_key, count);
+    keys_.start_step(first_, visible_.common, first_key, end_);
+    const SeenKeys seen = seen_keys(visible_.common, first_key, first_key + count);
+    if constexpr (row_factors) factors_.find(first_, first_key, seen);
+    compute_scores(count);
 
     const bool masked = !visible_.sees_all(first_key, first_key + end);
-    if (masked || config::bits || scale_.before != 1.0f || changes_scores)
+    if (masked || config::bits || row_factors || scale_.before != 1.0f || changes_scores)
       modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
     const bool changed = softmax(end / chunk, scale_log2(), rescale);
-    const i64 stride = a_.v.row * bytes_of<config::dtype>;
-    DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
+    DecodeValues<rows>{output_, scores_, keys_.v, counted_from(first_key, seen), changed ? rescale : nullptr}
         .add();
   }
 
   /// Scores of a step are stored as [chunk][way][lanes]: lane l of a way is query row l % rows and the
   /// chunk's key ways * (l / rows) + way.
-  REGARD_OPTIMIZE void compute_scores(i64 first_key, i64 count) {
+  REGARD_OPTIMIZE void compute_scores(i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
-      fetch_ahead(first_key + key);
-      const Floats first = scores_of(first_key, key, count);
+      fetch_ahead(key);
+      const Floats first = scores_of(key, count);
       if constexpr (ways == 1) {
         store(to, first);
       } else {
-        const Floats second = scores_of(first_key, key + keys_per_vector, count);
+        const Floats second = scores_of(key + keys_per_vector, count);
         store(to, every_second_key<0>(first, second, NumbersBelow<lanes>::type()));
         store(to + lanes, every_second_key<1>(first, second, NumbersBelow<lanes>::type()));
       }
     }
   }
 
-  /// Lane l is query row l % rows and key `key` + l / rows.
-  REGARD_INLINE Floats scores_of(i64 first_key, i64 key, i64 count) const {
+  /// Lane l is query row l % rows and key `key` + l / rows of the step.
+  REGARD_INLINE Floats scores_of(i64 key, i64 count) const {
     Floats products[lanes];
     REGARD_UNROLL
     for (int i = 0; i < lanes; ++i) products[i] = Floats{};
@@ -213,7 +218,7 @@ class CpuDecodeBlock {
       const u8* k[keys_at_once];
       REGARD_UNROLL
       for (int i = 0; i < keys_at_once; ++i)  // keys past the last one are masked, but must be readable
-        k[i] = first_.k(first_key + smaller(key + first + i, count - 1));
+        k[i] = keys_.k.row(smaller(key + first + i, count - 1));
       Floats* const sums = products + first * rows;
       if constexpr (target::avx2) {
         REGARD_UNROLL
@@ -247,7 +252,7 @@ class CpuDecodeBlock {
   REGARD_INLINE void fetch_ahead(i64 key) const {
     REGARD_UNROLL
     for (i64 i = 0; i < chunk; ++i) {
-      const u8* k = first_.k(key + rows_ahead + i);
+      const u8* k = keys_.k.ahead(key + i);
       REGARD_UNROLL
       for (i64 byte = 0; byte < DepthParts::row_bytes; byte += 64) __builtin_prefetch(k + byte, 0, 2);
     }
@@ -261,13 +266,26 @@ class CpuDecodeBlock {
         const Ints keys = load<Ints>(key_of_lane_) + static_cast<i32>(base);
         Floats bias{};
         if constexpr (elementwise_bias) bias = bias_of(base);
-        Floats s = load<Floats>(score) * scale, nothing{};
+        Floats s = load<Floats>(score), nothing{};
+        if constexpr (row_factors) s *= factors_of(factors_.k + key, way);
+        s *= scale;
         soften(a_, s, nothing);
         s = add_bias(s, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
         if (masked) s = select(visible_.visible(0, keys), s, broadcast(-infinity));
         if constexpr (config::bits) s = select(bits_of(base), s, broadcast(-infinity));
         store(score, s);
       }
+  }
+
+  /// The factors of the keys of a chunk, in the lanes of their scores.
+  template <int way, int... lane>
+  static REGARD_INLINE Floats factors_of(const float* factors, Numbers<lane...>) {
+    return __builtin_shufflevector(load<Floats>(factors), load<Floats>(factors + lanes),
+                                   (lane / rows * ways + way)...);
+  }
+  static REGARD_INLINE Floats factors_of(const float* factors, int way) {
+    return way == 0 ? factors_of<0>(factors, NumbersBelow<lanes>::type())
+                    : factors_of<ways - 1>(factors, NumbersBelow<lanes>::type());
   }
 
   Floats bias_of(i64 first_key) const {
@@ -318,6 +336,7 @@ class CpuDecodeBlock {
       for (int way = 0; way < ways; ++way) {
         p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * scale_log2);
         sum += p[way];
+        if constexpr (row_factors) p[way] *= factors_of(factors_.v + i * chunk, way);
       }
       store(scores_ + i * lanes, vnni ? pair_of(p[0], p[ways - 1]) : p[0]);
     }
@@ -331,7 +350,7 @@ class CpuDecodeBlock {
     const CpuSoftmaxEnd end = end_softmax(load<Floats>(maximum_), sum_of_row(load<Floats>(sum_)),
                                           scale_.in_softmax, load<Floats>(sink_));
     float inverse[lanes], lse[lanes];
-    store(inverse, end.inverse);
+    store(inverse, end.inverse * factor_of_head(first_, a_.descale_v));
     store(lse, end.lse);
     for (i64 r = 0; r < used_rows_; ++r) {
       const HeadRow head_row = lane_rows_.at(r);
@@ -353,7 +372,10 @@ class CpuDecodeBlock {
   i64 heads_per_kv_;
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
+  i64 end_ = 0;  // of the keys
   CpuScoreScale scale_;
+  DecodeKeys keys_;
+  RowFactors<config::block_k> factors_;
   LaneRows<rows> lane_rows_;
   TileKeyRanges<lanes> visible_;
   float *q_, *output_, *scores_, *earlier_;

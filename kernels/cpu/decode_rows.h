@@ -11,31 +11,32 @@ constexpr i64 rows_ahead = config::block_k;
 
 /// A row of n numbers in parts of `numbers` each. The last part ends where the row ends: it overlaps the
 /// part before it, and nothing past the row is read.
-template <i64 n, i64 numbers>
+template <i64 n, i64 numbers, DType dtype>
 struct RowParts {
   static constexpr i64 count = ceil_divide(n, numbers);
   static constexpr i64 first(i64 part) { return larger<i64>(0, smaller(part * numbers, n - numbers)); }
   static constexpr i64 overlap(i64 part) { return part * numbers - first(part); }
-  static constexpr i64 bytes = numbers * bytes_of<config::dtype>;
+  static constexpr i64 bytes = numbers * bytes_of<dtype>;
 
-  static constexpr i64 row_bytes = n * bytes_of<config::dtype>;
+  static constexpr i64 row_bytes = n * bytes_of<dtype>;
 
   /// The address from which a part can be read. A row shorter than a part is copied to `copy` and padded
   /// with zeros.
   static REGARD_INLINE const u8* readable(const u8* row, i64 part, u8 (&copy)[bytes]) {
     if constexpr (n < numbers) {
       __builtin_memset(copy, 0, bytes);
-      __builtin_memcpy(copy, row, n * bytes_of<config::dtype>);
+      __builtin_memcpy(copy, row, n * bytes_of<dtype>);
       return copy;
     } else {
-      return row + first(part) * bytes_of<config::dtype>;
+      return row + first(part) * bytes_of<dtype>;
     }
   }
 };
 
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
-constexpr bool by_twos = config::dtype == DType::bf16;
+/// Numbers of a cache with 8 bits become bf16 only where pairs are an operand: all of them are bf16 numbers.
+constexpr bool by_twos = vnni || config::kv == DType::bf16;
 constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
 
 REGARD_INLINE void take_apart(Floats* to, Words twos) {
@@ -43,19 +44,27 @@ REGARD_INLINE void take_apart(Floats* to, Words twos) {
   to[1] = bits_as<Floats>(twos & 0xffff0000u);
 }
 
+/// One part of a row in one vector: neighbouring numbers are two bf16 where they are read by twos.
+template <DType dtype>
+REGARD_INLINE Floats load_part(const u8* from) {
+  if constexpr (!by_twos)
+    return load_floats<dtype>(from);
+  else if constexpr (dtype == DType::bf16)
+    return load<Floats>(from);
+  else
+    return bfloats_in_order(load_floats<dtype>(from), load_floats<dtype>(from + lanes * bytes_of<dtype>));
+}
+
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
-using DepthParts = RowParts<config::d, part_numbers>;
+template <DType dtype>
+using DepthPartsOf = RowParts<config::d, part_numbers, dtype>;
+using DepthParts = DepthPartsOf<config::kv>;
 constexpr int depth_vectors = by_twos && !vnni ? 2 : 1;
 
-template <bool last>
+template <bool last, DType dtype = config::kv>
 REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 part) {
-  u8 copy[DepthParts::bytes];
-  const u8* from = DepthParts::readable(row, part, copy);
-  Floats numbers;
-  if constexpr (by_twos)
-    numbers = load<Floats>(from);
-  else
-    numbers = load_floats<config::dtype>(from);
+  u8 copy[DepthPartsOf<dtype>::bytes];
+  Floats numbers = load_part<dtype>(DepthPartsOf<dtype>::readable(row, part, copy));
   constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
   if constexpr (last && overlap > 0) {
     const Ints positions = by_twos ? 2 * lane_numbers() : lane_numbers();
@@ -71,24 +80,25 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
 
 /// V: numbers are consecutive along the columns of the product. Pairs are of two keys.
 constexpr int ways = vnni ? 2 : 1;
-using ColumnParts = RowParts<config::dv, part_numbers>;
+using ColumnParts = RowParts<config::dv, part_numbers, config::kv>;
 constexpr int column_vectors = by_twos ? 2 : 1;
 
 /// One part of a row or, with pairs, of this row and the next (0 unless `both` exist).
 template <bool both>
-REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64 stride, i64 part) {
+REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, const u8* next, i64 part) {
   u8 copy[ColumnParts::bytes];
   const u8* from = ColumnParts::readable(row, part, copy);
   if constexpr (vnni) {
-    const Numbers16 a = load<Numbers16>(from);
+    const Numbers16 a = bits_as<Numbers16>(load_part<config::kv>(from));
     Numbers16 b{};
-    if constexpr (both) b = load<Numbers16>(ColumnParts::readable(row + stride, part, copy));
+    if constexpr (both)
+      b = bits_as<Numbers16>(load_part<config::kv>(ColumnParts::readable(next, part, copy)));
     to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
     to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
   } else if constexpr (by_twos) {
     take_apart(to, load<Words>(from));
   } else {
-    to[0] = load_floats<config::dtype>(from);
+    to[0] = load_floats<config::kv>(from);
   }
 }
 

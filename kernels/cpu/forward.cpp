@@ -11,6 +11,7 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/forward_amx.h"
+#include "kernels/cpu/forward_keys.h"
 #include "kernels/cpu/forward_p.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/forward_schedule.h"
@@ -82,11 +83,12 @@ REGARD_INLINE Floats sinks_of(const CpuForwardArguments& a, const QueryTile& row
 REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, const QueryTile& rows,
                                 i64 split, float natural, float* transposed) {
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
+  const float factor = a.dropout_scale * factor_of_head(head, a.descale_v);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const CpuSoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
                                           natural, sinks_of(a, rows, lane));
-    store(inverse + lane, end.inverse * a.dropout_scale);
+    store(inverse + lane, end.inverse * factor);
     store(lse + lane, end.lse);
   }
   for (i64 i = 0; i < rows.rows; ++i) {
@@ -144,6 +146,7 @@ struct CpuForwardWork {
 struct Scratch {
   PackedStep step;
   float *scores, *p, *bias;
+  u8 *gathered_keys, *gathered_values;
   float *q, *output;  // of the first tile
   float* earlier;     // likewise, if there are that many keys
 
@@ -158,6 +161,8 @@ struct Scratch {
     scores = take(layout.scores);
     p = take(layout.p);
     bias = take(layout.bias);
+    gathered_keys = reinterpret_cast<u8*>(take(layout.gathered_keys));
+    gathered_values = reinterpret_cast<u8*>(take(layout.gathered_values));
     q = take(layout.q * layout.tiles);
     output = take(layout.output * layout.tiles);
     earlier = reinterpret_cast<float*>(at);
@@ -171,21 +176,24 @@ class CpuForwardBlock {
         head_(head_of(a, work.batch, work.head)),
         random_(random_of(head_)),
         split_(work.split),
-        scale_(a),
-        scratch_(memory) {
+        scale_(a, factor_of_head(head_, a.descale_k)),
+        scratch_(memory),
+        keys_(head_, scratch_.gathered_keys, scratch_.gathered_values) {
     const i64 rows = smaller(work.end_row, head_.sequence.sq * a.pack_gqa) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
+    common_ = {{head_.sequence.sk, 0}, {0, 0}, {0, head_.sequence.sk}};
+    for (i64 t = 0; t < tile_count_; ++t) {
+      const CommonKeys& of_tile = tiles_[t].visible.common;
+      common_.any = {smaller(common_.any.begin, of_tile.any.begin), larger(common_.any.end, of_tile.any.end)};
+      common_.between = {larger(common_.between.begin, of_tile.between.begin),
+                         smaller(common_.between.end, of_tile.between.end)};
+    }
   }
 
   void run(i64 next_block) {
-    i64 begin = head_.sequence.sk, end = 0;
-    for (i64 t = 0; t < tile_count_; ++t) {
-      const Range seen = tiles_[t].visible.common.any;
-      begin = smaller(begin, seen.begin);
-      end = larger(end, seen.end);
-    }
+    auto [begin, end] = common_.any;
     if (a_.splits > 1) {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
@@ -231,7 +239,7 @@ class CpuForwardBlock {
     [[maybe_unused]] bool near_end = false;
     for (i64 key = begin; key < end; key += config::block_k) {
       if constexpr (prefetches) {
-        fetch_keys(head_, key + config::block_k, end);
+        fetch_keys(head_, common_, key + config::block_k, end);
         // The last step may be too short to prefetch everything that the next block starts with.
         if (!near_end && key + 2 * config::block_k >= end) {
           fetch_block(next_block);
@@ -257,11 +265,12 @@ class CpuForwardBlock {
   }
 
   /// Prefetches K and V of the step at `key`, up to `end`.
-  REGARD_NOINLINE void fetch_keys(const Head& head, i64 key, i64 end) {
-    constexpr i64 bytes = bytes_of<config::dtype>;
-    const i64 count = smaller(config::block_k, end - key);
-    prefetcher_.add(head.k(key), a_.k.row * bytes, config::d * bytes, count);
-    prefetcher_.add(head.v(key), a_.v.row * bytes, config::dv * bytes, count);
+  REGARD_NOINLINE void fetch_keys(const Head& head, const CommonKeys& common, i64 key, i64 end) {
+    end = smaller(key + config::block_k, end);
+    // In rows that are not gathered, those between the sink tokens and the window are not worth a second
+    // range.
+    ForwardKeys::fetch(prefetcher_, head,
+                       gathers ? seen_keys(common, key, end) : SeenKeys{{{key, end}, {0, 0}}});
   }
   /// Prefetches Q from a row on, up to the end of its head.
   REGARD_NOINLINE void fetch_queries(const Head& head, HeadRow first) {
@@ -285,9 +294,12 @@ class CpuForwardBlock {
     const Head head = head_of(a_, work.batch, work.head);
     if (work.first_row >= head.sequence.sq * a_.pack_gqa) return;
     const HeadRow first = row_by_number(head, work.first_row);  // other heads' windows may begin earlier
-    i64 begin = visible_keys(a_, head.sequence, first.row).first();
+    const VisibleKeys seen = visible_keys(a_, head.sequence, first.row);
+    i64 begin = seen.first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
-    fetch_keys(head, begin / config::block_k * config::block_k, head.sequence.sk);
+    const CommonKeys common{
+        {begin, larger(seen.window.end, seen.sinks.end)}, {0, 0}, {seen.sinks.end, seen.window.begin}};
+    fetch_keys(head, common, begin / config::block_k * config::block_k, head.sequence.sk);
     fetch_queries(head, first);
   }
 
@@ -336,6 +348,7 @@ class CpuForwardBlock {
       part.first_key = first_key;
       part.begin = keys.begin;
       part.end = keys.end;
+      part.factors = &factors_;
       if constexpr (config::bits) {
         if (!load_bits(head_, part)) continue;
       }
@@ -360,9 +373,15 @@ class CpuForwardBlock {
 
   StepOperands operands(i64 first_key, Range needed) {
     const PackedStep& packed = scratch_.step;
-    pack_step(packed, head_, first_key, needed, scratch_.scores);
-    if (keys_in_place(head_, first_key))
-      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<config::dtype> / 4,
+    const i64 exist = smaller(config::block_k, head_.sequence.sk - first_key);
+    const SeenKeys seen = seen_keys(common_, first_key, first_key + exist);
+    const StepRows rows = keys_.of_step(head_, first_key, exist, seen);
+    if constexpr (row_factors) factors_.find(head_, first_key, seen);
+    pack_step(packed, rows, exist, needed, scratch_.scores);
+    if (a_.cache.present && !keys_.gathered(rows))
+      clear_unseen(packed.values, {needed.begin, smaller(needed.end, exist)}, counted_from(first_key, seen));
+    if (keys_in_place(rows, exist))
+      return {reinterpret_cast<const float*>(rows.k), rows.k_row * bytes_of<config::dtype> / 4,
               packed.values};
     return {packed.keys, depth(config::d), packed.values};
   }
@@ -437,7 +456,8 @@ class CpuForwardBlock {
 
   /// Whether the scores of the keys [begin, end) are more than the plain product.
   bool modifies(const QueryTile& rows, const ForwardScoreTile& part, i64 begin, i64 end) const {
-    return config::bits || changes_scores || scale_.before != 1.0f || masks(rows, part, begin, end);
+    return config::bits || changes_scores || row_factors || scale_.before != 1.0f ||
+           masks(rows, part, begin, end);
   }
   static bool masks(const QueryTile& rows, const ForwardScoreTile& part, i64 begin, i64 end) {
     return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
@@ -515,6 +535,9 @@ class CpuForwardBlock {
   i64 split_;
   CpuScoreScale scale_;
   Scratch scratch_;
+  ForwardKeys keys_;
+  RowFactors<config::block_k> factors_;
+  CommonKeys common_;  // of all tiles
   StepOperands operands_{};
   QueryTile tiles_[config::block_q / tile];
   i64 tile_count_ = 0;

@@ -104,6 +104,10 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
         low = select(kept.first, low, Floats{});
         high = select(kept.second, high, Floats{});
       }
+      if constexpr (row_factors) {
+        low *= part.factors->v[key];
+        high *= part.factors->v[key + 1];
+      }
       store_p(to + filled_depth(key) * p_row, low, high);
     }
     store(rows.row_max + lane, row_max);
@@ -118,10 +122,11 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
 constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
 /// Whether weights are made during products. Not with dropout, which needs the weights of a row one after the
-/// other; nor with ALiBi, under which scores keep rising; nor with few registers, as none are left; nor if a
-/// product has no more steps than slices, as it would end before they are made.
-constexpr bool makes_p_beside_products =
-    machine.many_registers() && !amx && !config::dropout && !alibi && depth(config::d) > p_slices;
+/// other; nor with factors of rows, which come between a weight and its operand; nor with ALiBi, under which
+/// scores keep rising; nor with few registers, as none are left; nor if a product has no more steps than
+/// slices, as it would end before they are made.
+constexpr bool makes_p_beside_products = machine.many_registers() && !amx && !config::dropout && !alibi &&
+                                         !row_factors && depth(config::d) > p_slices;
 
 /// Computes the weights of each block of key_step keys while the next block is multiplied: most of an
 /// exponential runs on units that a product leaves idle. row_max has to be known before the scores are.

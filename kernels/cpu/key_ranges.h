@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// Some keys in two ranges.
+/// Some keys in two ranges, with a gap between them.
 struct SeenKeys {
   Range part[2];
   REGARD_INLINE const Range* begin() const { return part; }
@@ -16,10 +16,16 @@ struct SeenKeys {
 
 /// The keys of [key, end) without those that no row sees: sink tokens, and windows.
 REGARD_INLINE SeenKeys seen_keys(const CommonKeys& common, i64 key, i64 end) {
-  const Range any = common.any, between = common.between;
-  const i64 second = larger(larger(key, any.begin), larger(between.begin, between.end));
-  return {{{larger(key, any.begin), smaller(end, smaller(any.end, between.begin))},
-           {second, smaller(end, any.end)}}};
+  const Range between = common.between;
+  const Range seen{larger(key, common.any.begin), smaller(end, common.any.end)};
+  if (between.empty()) return {{seen, {0, 0}}};
+  return {{{seen.begin, smaller(seen.end, between.begin)}, {larger(seen.begin, between.end), seen.end}}};
+}
+
+/// The same, counted from a key.
+REGARD_INLINE SeenKeys counted_from(i64 key, SeenKeys seen) {
+  for (Range& range : seen.part) range = {range.begin - key, range.end - key};
+  return seen;
 }
 
 /// The key ranges of the rows of a tile, one lane per row, and what they have in common.

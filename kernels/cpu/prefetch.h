@@ -48,7 +48,7 @@ class Prefetcher {
     const u8* row;
     i64 stride, bytes, rows;
   };
-  static constexpr u32 capacity = 16;
+  static constexpr u32 capacity = config::paged ? 64 : 16;  // a power of two
   Span spans_[capacity];
   u32 next_ = 0, end_ = 0;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/cached_keys.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/transpose.h"
@@ -53,10 +54,12 @@ constexpr bool changes_scores = config::softcap || alibi || elementwise_bias;
 struct CpuScoreScale {
   float before, in_softmax;
 
-  explicit CpuScoreScale(const Arguments& a) {
-    const bool late = !changes_scores && a.scale > 0;
-    before = late ? 1.0f : config::softcap ? a.scale / a.softcap : a.scale;
-    in_softmax = late ? a.scale : 1.0f;
+  /// `of_keys`: the factor of K.
+  CpuScoreScale(const Arguments& a, float of_keys) {
+    const float scale = a.scale * of_keys;
+    const bool late = !changes_scores && scale > 0;
+    before = late ? 1.0f : config::softcap ? scale / a.softcap : scale;
+    in_softmax = late ? scale : 1.0f;
   }
 };
 
@@ -67,6 +70,7 @@ struct ForwardScoreTile {
   const LaneRows<tile>* lane_rows;
   i64 first_key;  // of the step
   i64 begin, end;
+  const RowFactors<config::block_k>* factors;
   const float* bias;                         // [key][tile], see load_bias
   u32 bits[config::block_k / 32 + 1][tile];  // see load_bits
 };
@@ -161,6 +165,10 @@ inline void modify_scores(const Head& head, const ForwardScoreTile& part, const 
     for (i64 key = begin; key < end; key += 2) {
       const float* const score = part.scores + key * tile + lane;
       Floats low = load<Floats>(score) * scale, high = load<Floats>(score + tile) * scale;
+      if constexpr (row_factors) {
+        low *= part.factors->k[key];
+        high *= part.factors->k[key + 1];
+      }
       soften(head.arguments, low, high);
       finish(key, low);
       finish(key + 1, high);

@@ -46,6 +46,18 @@ Signature inner_loop_on_cpu(const Signature& s) {
   return c;
 }
 
+Signature forward_on_cpu(const Signature& s) {
+  Signature c = inner_loop_on_cpu(s);
+  c.kv = s.kv;
+  c.paged = s.paged;
+  if (s.paged) c.kv_layout = s.kv_layout;
+  if (s.descale == Descale::token || s.descale == Descale::page)
+    c.descale = Descale::token;
+  else if (s.kv == DType::int8)
+    c.descale = Descale::tensor;  // it has factors
+  return c;
+}
+
 Signature inner_loop_on_gpu(const Signature& s) {
   Signature c = inner_loop_on_cpu(s);
   if (has_elementwise_bias(s.bias)) c.bias_type = s.bias_type;

@@ -18,6 +18,8 @@ namespace regard {
 /// forward, decode, backward: element types, head dimensions and the features that add code to the inner
 /// loop. Lengths, offsets, diagonals, LSE, sinks, strides and the type of a bias are read at run time.
 Signature inner_loop_on_cpu(const Signature&);
+/// The same, and how K and V are stored.
+Signature forward_on_cpu(const Signature&);
 /// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
 /// The same plus whether K and V are in pages, whose size and table are read at run time.

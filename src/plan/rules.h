@@ -56,8 +56,6 @@ Refusal long_sums(const Question&);
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
 // rules_cache.cpp: KV caches.
-/// For kernels that read no KV cache: K and V of Q's type, dense or packed.
-Refusal no_cache(const Question&);
 /// For kernels that read one, and leave its writing to another.
 Refusal no_new_tokens(const Question&);
 /// For kernels that read caches of Q's type and write none.

@@ -20,16 +20,6 @@ Refusal first_of(std::initializer_list<Lacks> list) {
 
 }  // namespace
 
-Refusal no_cache(const Question& q) {
-  const Problem& p = q.problem;
-  return first_of({{"pages", p.paged > 0},
-                   {"new tokens", writes_cache(p)},
-                   {"cache_index", p.cache > 0},
-                   {"left padding", p.left_padding},
-                   {"K and V of another type than Q", p.kv != p.dtype},
-                   {"factors of tokens", p.descale == Descale::token}});
-}
-
 Refusal no_new_tokens(const Question& q) {
   return first_of({{"new tokens", writes_cache(q.problem)}});
 }

@@ -52,12 +52,18 @@ Refusal packed_decode_is_invariant(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"no_cache", no_cache, true},
+  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true},
                                   {"decode_tile_sizes", decode_tile_sizes},
                                   {"few_query_rows", few_query_rows, true},
                                   {"decode_without_dropout", decode_without_dropout},
                                   {"packed_decode_is_invariant", packed_decode_is_invariant}};
   return list;
+}
+
+/// The bytes of a number of K and V in vectorized pages, which are gathered first.
+std::int64_t scattered_bytes(const Signature& s) {
+  const bool vectorized = s.paged && s.kv_layout == KvLayout::vectorized;
+  return vectorized ? static_cast<std::int64_t>(bytes_of(s.kv)) : 0;
 }
 
 DecodeLayout layout_of(const KernelKey& key, const Target& target) {
@@ -66,7 +72,8 @@ DecodeLayout layout_of(const KernelKey& key, const Target& target) {
                        .d = s.d,
                        .dv = s.dv,
                        .pack_gqa = key.algorithm.pack_gqa,
-                       .block_k = key.algorithm.block_k});
+                       .block_k = key.algorithm.block_k,
+                       .scattered_bytes = scattered_bytes(s)});
 }
 
 /// It computes while K and V are being loaded. With few rows the products wait for loads, and use vectors
@@ -99,7 +106,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
 }
 
 const Kernel cpu_decode{.name = "cpu_decode",
-                        .depends_on = inner_loop_on_cpu,
+                        .depends_on = forward_on_cpu,
                         .schedule = split_keys_schedule,
                         .required = required,
                         .rules = own_rules,

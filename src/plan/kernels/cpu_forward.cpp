@@ -69,13 +69,16 @@ void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
 CpuForwardLayout layout_of(const KernelKey& key, const Target& target) {
   const Signature& s = key.signature;
   const Algorithm& a = key.algorithm;
+  const bool gathers = s.paged || s.kv != s.dtype;
   return CpuForwardLayout({.depth = operand_depth(s.dtype, target, s.d),
                            .key_depth = operand_depth(s.dtype, target, a.block_k),
                            .pieces = operand_pieces(s.dtype, target),
                            .dv = s.dv,
                            .block_q = a.block_q,
                            .block_k = a.block_k,
-                           .bias = has_elementwise_bias(s.bias)});
+                           .bias = has_elementwise_bias(s.bias),
+                           .gathered_bytes = gathers ? static_cast<std::int64_t>(bytes_of(s.dtype)) : 0,
+                           .d = s.d});
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile, CpuForwardSchedule schedule) {
@@ -97,7 +100,7 @@ Refusal split_pays(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"no_cache", no_cache, true},
+  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true},
                                   {"forward_tile_sizes", forward_tile_sizes},
                                   {"split_pays", split_pays, true},
                                   {"split_is_invariant", split_is_invariant}};
@@ -149,7 +152,7 @@ Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target
 }
 
 const Kernel cpu_forward{.name = "cpu_forward",
-                         .depends_on = inner_loop_on_cpu,
+                         .depends_on = forward_on_cpu,
                          .schedule = {"CpuForwardSchedule", sizeof(CpuForwardSchedule), schedule_numbers},
                          .required = required,
                          .rules = own_rules,
