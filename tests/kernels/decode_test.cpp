@@ -120,6 +120,14 @@ TEST(Decode, PackedSequences) {
         few_rows());
 }
 
+// Pairs of keys at the end of the sink tokens and at the begin of the window, which may meet.
+TEST(Decode, SinksBesideAWindow) {
+  for (const char* window : {"2,0,sink=1", "2,0,sink=5", "3,0,sink=3", "7,0,sink=1"})
+    for (const int keys : {3, 4, 5, 9, 10})
+      expect_right(fmt::format("fwd bf16 lse hq=4 hk=2 sq=1 sk={} d=64 mask=window:{}", keys, window),
+                   few_rows());
+}
+
 TEST(Decode, MasksThatHideNothing) {
   const std::string best = runnable_targets().front();
   for (const Path& path : {few_rows(), Path{best, "forward"}})

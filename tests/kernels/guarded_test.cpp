@@ -180,6 +180,20 @@ TEST(Guarded, Decode) {
                      {"", "mask=causal", "lengths"}, "decode", {runnable_targets().front()});
 }
 
+// Tables and lists of pages end where the last sequence's pages do.
+TEST(Guarded, Caches) {
+  const Texts caches = {"paged=7 lengths", "paged=16 table=sglang", "paged=480 lengths left_padding",
+                        "cache=4 lengths", "paged=64 lengths mask=window:50,0,sink=3"};
+  const Texts targets = {runnable_targets().front(), runnable_targets().back()};
+  expect_bounds_kept({"fwd bf16 lse b=3 hq=4 hk=2 sk=301 d=64 sq=2"}, caches, "decode", targets);
+  expect_bounds_kept({"fwd bf16 lse b=3 hq=4 hk=2 sk=301 d=64 sq=70"}, caches, "forward", targets);
+  expect_bounds_kept({"fwd bf16 lse b=3 hq=4 hk=2 sk=301 d=64 sq=3"}, caches, "generic", targets);
+  const Texts types = {"kv=int8 descale=token paged=16 lengths", "kv=fp8 descale=page paged=3 lengths",
+                       "kv_layout=vectorized paged=16 lengths"};
+  expect_bounds_kept({"fwd bf16 lse b=3 hq=4 hk=2 sk=301 d=64 sq=2"}, types, "decode", targets);
+  expect_bounds_kept({"fwd bf16 lse b=3 hq=4 hk=2 sk=301 d=64 sq=70"}, types, "forward", targets);
+}
+
 TEST(Guarded, BackwardTypesAndHeadDimensions) {
   const Texts sizes = {"sq=70 sk=131", "sq=1 sk=1", "sq=3 sk=67", "sq=65 sk=193", "sq=257 sk=15"};
   expect_bounds_kept({"bwd fp32 h=1", "bwd bf16 h=1"},

@@ -271,6 +271,8 @@ const std::vector<Refused>& refused_scenes() {
       {{"splits_allowed", "fwd bf16 b=1 h=1 s=64 d=64 dropout=0.1 dropout_mask", "cpu-avx2",
         "cpu_forward_split", tile128()},
        "dropout mask"},
+      {{"no_new_tokens", "fwd bf16 b=1 h=1 sq=1 sk=64 d=64 snew=1", "cpu-avx2", "cpu_generic_forward"},
+       "it does not take new tokens"},
       {{"long_sums", "fwd bf16 b=1 h=1 sq=64 sk=131072 d=64", "sm_90a", "sm90_forward", tile128()},
        "sums over up to 131072 keys would lose digits and can be made in 2 parts; splits=1 forces it"},
       {{"long_sums", "fwd fp32 b=1 h=1 sq=64 sk=8193 d=64", "sm_80", "portable_forward", tile128()},
