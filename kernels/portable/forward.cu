@@ -64,7 +64,7 @@ class PortableForwardBlock {
 
   REGARD_DEVICE void run(const PortableForwardWork& work) {
     const Head head = head_of(work);
-    if (work.first_row >= head.sequence.sq) return;
+    if (work.first_row >= rows_of(work, head).end_row) return;
     start(work, head);
 #pragma unroll 1
     for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
@@ -87,19 +87,22 @@ class PortableForwardBlock {
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
     q_.load(memory_.q, source_of_q(head), rows_of(work, head));
-    memory_.visible.find(a_, a_, head.sequence, work.first_row, work.split);
+    const TileBounds rows = rows_of(work, head);
+    memory_.visible.find(a_, a_, head.sequence, {rows.first_row, rows.end_row},
+                         PackedRows(packs_rows ? a_.pack_gqa : 1), work.split);
   }
 
   REGARD_DEVICE Head head_of(const PortableForwardWork& work) const {
     Head head(a_, work.batch, work.head);
-    head.sequence.sq *= a_.pack_gqa;
+    if constexpr (!packs_rows) head.sequence.sq *= a_.pack_gqa;
     return head;
   }
-  REGARD_DEVICE RowSource source_of_q(const Head& head) const {
-    return {head.q(0), pack_gqa_pitch(a_.pack_gqa, a_.q)};
+  REGARD_DEVICE SourceOfQ<packs_rows> source_of_q(const Head& head) const {
+    return {head.q(0), a_.q, a_.pack_gqa};
   }
-  REGARD_DEVICE static TileBounds rows_of(const PortableForwardWork& work, const Head& head) {
-    return {work.first_row, static_cast<i32>(head.sequence.sq), 0, config::d};
+  REGARD_DEVICE TileBounds rows_of(const PortableForwardWork& work, const Head& head) const {
+    const i64 rows = packs_rows ? head.sequence.sq * a_.pack_gqa : head.sequence.sq;
+    return {work.first_row, static_cast<i32>(rows), 0, config::d};
   }
 
   /// The first tile from the one at `key` on that some row sees.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/machine/number.h"
+#include "kernels/portable/pack_gqa.h"
 #include "kernels/portable/score_tile.h"
 #include "kernels/split_keys.h"
 #include "kernels/window.h"
@@ -44,15 +45,17 @@ struct RowKeyRanges {
   RowKeyRange* rows;
 
   /// Finds them, by the whole block of threads, for one part of the keys. Rows past the last one repeat it.
-  REGARD_DEVICE void find(const Arguments& a, const SplitKeys& parts, const Sequence& sequence, i32 first_row,
-                          i64 split) const {
-    const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
+  /// `packed`: which queries they are, if there are several heads' rows.
+  REGARD_DEVICE void find(const Arguments& a, const SplitKeys& parts, const Sequence& sequence,
+                          const Range32& of_block, const PackedRows& packed, i64 split) const {
+    const i32 sk = static_cast<i32>(sequence.sk);
     if (thread() == 0)
       *common = by_position ? BlockKeyRange{{{sk, 0}, {0, sk}, {0, sk}}}
                             : BlockKeyRange{{{0, sk}, {0, sk}, {0, 0}}};
     sync_block();
     for (i32 i = thread(); by_position && i < block_q; i += threads) {
-      rows[i] = range_of_row(a, sequence, smaller(first_row + i, sq - 1));
+      const i32 row = smaller(of_block.begin + i, of_block.end - 1);
+      rows[i] = range_of_row(a, sequence, packs_rows ? packed.query(row) : row);
       join(rows[i]);
     }
     sync_block();

@@ -44,17 +44,50 @@ REGARD_DEVICE void sync_rows() {
     sync_wave();
 }
 
+/// What a block stores of packed rows, whose first row is that of the first head and query; otherwise
+/// nothing.
+template <bool packed>
+struct RowsOfBlock {
+  RowsOfBlock() = default;
+  REGARD_DEVICE RowsOfBlock(const PortableForwardArguments&, i64, i32) {}
+
+  REGARD_DEVICE RowSteps<false> steps(i64 pack_gqa, i64 head, i64 row) const {
+    return {pack_gqa > 1 ? head : row};
+  }
+  REGARD_DEVICE float sink_of_row(const PortableForwardArguments&, i32, float of_block) const {
+    return of_block;
+  }
+};
+template <>
+struct RowsOfBlock<true> {
+  PackedRows packed;
+  i32 first_row, head;
+
+  RowsOfBlock() = default;
+  REGARD_DEVICE RowsOfBlock(const PortableForwardArguments& a, i64 first_head, i32 row)
+      : packed(a.pack_gqa), first_row(row), head(static_cast<i32>(first_head)) {}
+
+  REGARD_DEVICE RowSteps<true> steps(i64, i64 head, i64 query) const {
+    return {packed, first_row, head, query};
+  }
+  REGARD_DEVICE float sink_of_row(const PortableForwardArguments& a, i32 row, float) const {
+    return sink_of(a, a, head + packed.of(first_row + row).head);
+  }
+};
+
 /// Where the rows of a block are stored, and what is done to them besides the softmax. Computed once, at the
 /// start.
-struct Destination {
+struct Destination : RowsOfBlock<packs_rows> {
   i64 o, lse;  // the first row: of O in bytes, of a part's and of LSE in numbers
   float factor, sink;
   i32 rows;
 
   Destination() = default;
   REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head,
-                            const PortableForwardWork& work) {
-    const HeadRow first = row_of_group(a.pack_gqa, head.head, work.first_row);
+                            const PortableForwardWork& work)
+      : RowsOfBlock(a, head.head, work.first_row) {
+    const HeadRow first =
+        packs_rows ? HeadRow{head.head, 0} : row_of_group(a.pack_gqa, head.head, work.first_row);
     if (a.splits > 1) {
       lse = head.row_of_part(first, work.split);
       o = lse * config::dv;
@@ -64,7 +97,16 @@ struct Destination {
     }
     factor = a.dropout_scale * descale(head, a.descale_v);
     sink = sink_of(a, a, head.head);
-    rows = static_cast<i32>(smaller<i64>(head.sequence.sq - work.first_row, block_q));
+    const i64 of_heads = packs_rows ? head.sequence.sq * a.pack_gqa : head.sequence.sq;
+    rows = static_cast<i32>(smaller<i64>(of_heads - work.first_row, block_q));
+  }
+
+  /// The steps from row to row of a tensor, and of the results of a part.
+  REGARD_DEVICE RowSteps<packs_rows> steps_of(const PortableForwardArguments& a, const Rows& tensor) const {
+    return steps(a.pack_gqa, tensor.head, tensor.row);
+  }
+  REGARD_DEVICE RowSteps<packs_rows> steps_of_part(const PortableForwardArguments& a) const {
+    return steps(1, a.offsets_q ? a.tq : a.sq, 1);
   }
 };
 
@@ -74,30 +116,32 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
                             i32 first_row, i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;
   float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
-  const i64 pitch = is_part ? 1 : pack_gqa_pitch(a.pack_gqa, a.lse), first = to.lse + first_row * pitch;
+  const auto steps = is_part ? to.steps_of_part(a) : to.steps_of(a, a.lse);
   writes_lse = writes_lse && lse;
   const float factor = to.factor, sink = to.sink;
 #pragma unroll 1
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
     const float sum = across > 1 ? row.sum[0] + row.sum[1] : row.sum[0];
-    const PortableSoftmaxEnd end = end_softmax(row.row_max, sum, natural, sink);
+    const PortableSoftmaxEnd end =
+        end_softmax(row.row_max, sum, natural, to.sink_of_row(a, first_row + i, sink));
     row.factor = end.inverse * factor;
-    if (writes_lse) lse[first + i * pitch] = end.lse;
+    if (writes_lse) lse[to.lse + steps.at(first_row + i)] = end.lse;
   }
 }
 
 /// Stages as many of the wave's columns of O as there is room for, `width` neighbours at a time; `to` has
 /// column 0 of the first row.
 template <i32 width>
-REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, Range32 columns) {
+REGARD_DEVICE void send_rows(u8* to, const RowSteps<packs_rows>& steps, i32 first_row, const StagedRow* rows,
+                             i32 count, Range32 columns) {
   constexpr i32 vectors = StagedRow::columns / width;
 #pragma unroll 4
   for (i32 i = lane() + part_of_wave() * wave; i < wave_rows * vectors; i += across * wave) {
     const i32 at = i % vectors * width, column = columns.begin + at;
     if (i >= count * vectors || column >= columns.end) continue;
     const u8* const from = rows[i / vectors].o + at * StagedRow::width;
-    u8* const there = to + i / vectors * pitch + column * bytes_of<config::out>;
+    u8* const there = to + (steps.at(first_row + i / vectors) + column) * bytes_of<config::out>;
     if constexpr (staged == config::out) {
       copy_bytes<width * bytes_of<staged>>(there, from);
     } else {
@@ -111,25 +155,26 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
 
 /// Copies staged rows to their destination, in whole vectors if the alignment of all rows allows it.
 /// `first_row` counts within the block.
-REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
-                             i32 first_row, i32 count, Range32 columns) {
+REGARD_DEVICE void send_rows(const PortableForwardArguments& a, const Destination& block,
+                             const StagedRow* rows, i32 first_row, i32 count, Range32 columns) {
   constexpr i32 bytes = bytes_of<config::out>,
                 width = smaller(smaller(power_of_two_in(config::dv), 8), 16 / bytes);
-  const i64 pitch = pack_gqa_pitch(a.pack_gqa, a.o) * bytes;
-  u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;
-  if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (width * bytes) == 0)
-    send_rows<width>(to, pitch, rows, count, columns);
+  const auto steps = block.steps_of(a, a.o);
+  u8* const to = static_cast<u8*>(a.o.data) + block.o;
+  if ((reinterpret_cast<u64>(to) | static_cast<u64>(steps.strides() * bytes)) % (width * bytes) == 0)
+    send_rows<width>(to, steps, first_row, rows, count, columns);
   else
-    send_rows<1>(to, pitch, rows, count, columns);
+    send_rows<1>(to, steps, first_row, rows, count, columns);
 }
 
 /// Stores rows of a part of the keys, which are consecutive: neighbouring lanes write 32 bytes of one row.
-REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_column) {
+REGARD_DEVICE void send_part(float* to, const RowSteps<packs_rows>& steps, i32 first_row, const Output& o,
+                             i32 count, i32 own_column) {
   constexpr bool all_columns = config::dv == layout.dv;
   each_row([&](i32 m, i32 half) {
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
-    float* const of_row = to + row * config::dv + own_column;
+    float* const of_row = to + steps.at(first_row + row) * config::dv + own_column;
     OutputColumns::each_run(o[m], half, [&](i32 offset, const float(&x)[OutputColumns::run]) {
 #pragma unroll
       for (i32 i = 0; i < OutputColumns::run; i += 2) {
@@ -171,7 +216,7 @@ REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& t
   rescale(o, factor);
   const i32 own_column = OutputColumns::of_thread(part);
   if (a.splits > 1) {
-    send_part(a.partial_o + to.o + wave_row * config::dv, o, count, first_column + own_column);
+    send_part(a.partial_o + to.o, to.steps_of_part(a), wave_row, o, count, first_column + own_column);
     return;
   }
   const u32 own_columns = shared_address(own->o + own_column * StagedRow::width);
@@ -187,7 +232,7 @@ REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& t
                               });
     });
     sync_rows();
-    send_rows(a, to.o, staged_rows, wave_row, count, {first_column + first * StagedRow::unit, end});
+    send_rows(a, to, staged_rows, wave_row, count, {first_column + first * StagedRow::unit, end});
   }
 }
 

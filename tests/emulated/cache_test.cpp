@@ -29,5 +29,23 @@ TEST(EmulatedCache, PagesOfEverySize) {
   }
 }
 
+/// Decoded rows beside longer ones; heads that share K and V are packed, in groups of any size.
+TEST(EmulatedCache, PackedQueries) {
+  const std::string words = " lse b=5 sq=30 tq=60 sk=90 varlen ";
+  for (const char* problem : {"fwd fp16 d=64 hq=3 hk=1 paged=16 lengths mask=causal sink",
+                              "fwd fp16 d=64 hq=8 hk=1 paged=7 table=sglang softcap=5",
+                              "fwd fp16 d=128 hq=6 hk=2 paged=3 lengths mask=window:20,0,sink=3",
+                              "fwd fp16 d=64 hq=2 hk=2 paged=16 lengths left_padding bias=alibi mask=causal",
+                              "fwd fp16 d=64 hq=4 hk=2 cache=6 lengths left_padding mask=causal sink",
+                              "fwd fp16 d=40 hq=12 hk=2 paged=16 lengths splits=2 sink mask=causal"})
+    expect_right(problem + words, portable());
+  expect_all_right(
+      {"fwd fp16 lse d=64 b=3 hq=6 hk=2 sq=4 sk=90 paged=16 lengths mask=causal ranges",
+       "fwd fp16 lse d=64 b=3 hq=4 hk=2 sq=4 sk=90 paged=5 lengths bits",
+       "fwd fp16 lse d=72 b=3 hq=4 hk=2 sq=4 sk=90 paged=5 lengths dropout=0.3",
+       "fwd fp16 lse d=57 b=3 hq=9 hk=3 sq=4 sk=190 paged=11 lengths splits=3 layout=bhsd mask=causal"},
+      portable());
+}
+
 }  // namespace
 }  // namespace regard::test

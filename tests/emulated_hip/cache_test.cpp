@@ -27,5 +27,13 @@ TEST(HipCache, PagesOfEverySize) {
   }
 }
 
+TEST(HipCache, PackedQueries) {
+  const std::string words = " lse b=5 sq=30 tq=60 sk=90 varlen ";
+  expect_right("gfx942", "fwd bf16 d=64 hq=3 hk=1 paged=16 lengths mask=causal sink" + words);
+  expect_right("gfx1100", "fwd fp16 d=128 hq=6 hk=2 paged=3 lengths mask=window:20,0,sink=3" + words);
+  expect_right("gfx90a", "fwd bf16 d=300 hq=6 hk=2 paged=16 table=sglang mask=causal" + words);
+  expect_right("gfx950", "fwd bf16 d=40 hq=12 hk=2 paged=16 lengths splits=2 sink mask=causal" + words);
+}
+
 }  // namespace
 }  // namespace regard::test

@@ -17,10 +17,13 @@ namespace regard {
 namespace {
 
 /// How many query heads of a K/V head are treated as rows of one head, so that a block reads K and V once
-/// for all its rows: possible if each head has one row, all rows see the same keys, and nothing depends on
-/// head or row. 1: they are not packed.
+/// for all its rows. Kernels that read pages do so for any rows, unless scores or bits depend on the head;
+/// others if each head has one row, all rows see the same keys, and nothing depends on head or row. 1: they
+/// are not packed.
 std::int64_t pack_gqa(const Problem& p) {
-  const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
+  const bool changed_by_head = p.bias != Bias::none || p.dropout > 0 || p.bits;
+  if (p.paged > 0) return changed_by_head ? 1 : p.hq / p.hk;
+  const bool by_head = changed_by_head || p.sink || p.ranges;
   const bool sees_all = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
   return sees_all ? p.hq / p.hk : 1;
 }
@@ -43,7 +46,8 @@ Problem with_pack_gqa(const Problem& problem) {
   Problem p = problem;
   p.hq /= heads;
   p.sq *= heads;
-  p.mask = Mask::none;
+  p.tq *= heads;
+  if (mask_hides_nothing(problem)) p.mask = Mask::none;
   return p;
 }
 
