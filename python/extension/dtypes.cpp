@@ -29,10 +29,12 @@ constexpr DTypeRow dtypes[] = {
     {REGARD_FP8_E5M2, "fp8_e5m2", "float8_e5m2", dlpack_code(12), 8},
     {REGARD_FP8_FNUZ, "fp8_fnuz", "float8_e4m3fnuz", dlpack_code(11), 8},
     {REGARD_FP8_E5M2_FNUZ, "fp8_e5m2_fnuz", "float8_e5m2fnuz", dlpack_code(13), 8},
+    {REGARD_INT8, "int8", "int8", dtype_code::Int, 8},
     {REGARD_INT32, "int32", "int32", dtype_code::Int, 32},
     {REGARD_UINT32, "uint32", "uint32", dtype_code::UInt, 32},
     {REGARD_UINT8, "uint8", "uint8", dtype_code::UInt, 8},
     {REGARD_UINT64, "uint64", "uint64", dtype_code::UInt, 64},
+    {REGARD_INT64, "int64", "int64", dtype_code::Int, 64},
 };
 
 const DTypeRow& row_of(regard_dtype dtype) {
@@ -68,15 +70,19 @@ std::string describe(nb::dlpack::dtype type) {
   return kind + std::to_string(type.bits) + (type.lanes != 1 ? "x" + std::to_string(type.lanes) : "");
 }
 
-// Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64
-// elsewhere.
+/// What every array library has. Other types may be given as integers: bf16 and fp8 in NumPy, uint32 and
+/// uint64 elsewhere.
+bool is_everywhere(regard_dtype dtype) {
+  return dtype == REGARD_FP32 || dtype == REGARD_FP16 || dtype == REGARD_INT8 || dtype == REGARD_INT32 ||
+         dtype == REGARD_INT64;
+}
+
 bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   const auto code = static_cast<dtype_code>(type.code);
   const bool integer = code == dtype_code::Int || code == dtype_code::UInt;
   const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
-  const bool needs_storage =
-      expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 && expected.dtype != REGARD_INT32;
-  return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
+  return type.bits == expected.bits && type.lanes == 1 &&
+         ((integer && !is_everywhere(expected.dtype)) || byte_flag);
 }
 
 }  // namespace
@@ -100,7 +106,6 @@ nb::dlpack::dtype dlpack_type(regard_dtype dtype) {
 std::optional<nb::dlpack::dtype> type_named(std::string_view name) {
   for (const DTypeRow& row : dtypes)
     if (row.name == name) return dlpack_type(row.dtype);
-  if (name == "int64") return nb::dlpack::dtype{static_cast<std::uint8_t>(dtype_code::Int), 64, 1};
   if (name == "bool") return nb::dlpack::dtype{static_cast<std::uint8_t>(dtype_code::Bool), 8, 1};
   return {};
 }
@@ -108,9 +113,13 @@ std::optional<nb::dlpack::dtype> type_named(std::string_view name) {
 regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role role) {
   const DTypeRow& expected = row_of(required);
   if (stands_for(type, expected)) return expected.dtype;
-  for (const DTypeRow& row : dtypes)
+  for (const DTypeRow& row : dtypes) {
+    // No advice is needed for a type that attention computes in, nor for the right one.
+    const bool rare = row.dtype == REGARD_INT8 || row.dtype == REGARD_INT64;
+    if (rare && row.dtype != required) continue;
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
       return row.dtype;
+  }
   const char* advice = "";
   const bool boolean = static_cast<dtype_code>(type.code) == dtype_code::Bool;
   if (boolean && (role == REGARD_BITS || role == REGARD_BIAS))

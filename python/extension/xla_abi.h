@@ -100,7 +100,9 @@ struct Api {
 };
 
 enum class DType : int {
+  s8 = 2,
   s32 = 4,
+  s64 = 5,
   u8 = 6,
   u32 = 8,
   u64 = 9,

@@ -32,8 +32,12 @@ std::int32_t number(const Call& call, std::string_view name) {
 
 regard_dtype dtype_of(DType dtype, const char* name) {
   switch (dtype) {
+    case DType::s8:
+      return REGARD_INT8;
     case DType::s32:
       return REGARD_INT32;
+    case DType::s64:
+      return REGARD_INT64;
     case DType::u8:
       return REGARD_UINT8;
     case DType::u32:
@@ -58,7 +62,7 @@ regard_dtype dtype_of(DType dtype, const char* name) {
   throw Failure(REGARD_INVALID, std::string(name) +
                                     " has a dtype that no tensor of attention has; attention takes float32, "
                                     "bfloat16, float16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
-                                    "float8_e5m2fnuz, int32, uint32 and uint8");
+                                    "float8_e5m2fnuz, int8, int32, uint32 and uint8");
 }
 
 /// JAX has no 64-bit integers unless they are enabled: seed and offset come as 32-bit halves.

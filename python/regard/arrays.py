@@ -23,6 +23,8 @@ _WORDS = {
     "float8_e4m3fnuz": "fp8_fnuz",
     "float8_e5m2fnuz": "fp8_e5m2_fnuz",
 }
+# Integer types that are not held by another type, and so are what they are called.
+_INTEGERS = {"int8": "int8", "int32": "int32", "int64": "int64"}
 # The type that holds each one in NumPy, which has neither bfloat16 nor 8-bit floats itself.
 _STORAGE: dict[str, Any] = {
     "fp32": numpy.float32,
@@ -102,6 +104,19 @@ def known_word(name: str, array: Any) -> str | None:
         if word is not None:
             _word_of_dtype[dtype] = word
     return word
+
+
+def integer_word(name: str, array: Any) -> str | None:
+    """int8, int32 or int64; None for an array of another type. Lists hold int64."""
+    if isinstance(array, (list, tuple)):
+        return "int64"
+    return _INTEGERS.get(_name_of(_dtype_of(name, array)))
+
+
+def bytes_of(name: str, array: Any) -> int:
+    """The bytes of an element of an array of one of attention's types, or of an integer type that holds it."""
+    text = _name_of(_dtype_of(name, array))
+    return 4 if text.endswith("32") else 2 if text.endswith("16") else 1
 
 
 def dtype_word(name: str, array: Any) -> str:

@@ -23,22 +23,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 class CacheOptions(TypedDict, total=False):
     """The options of a KV cache, which no kernel has yet: calls with them are refused."""
 
-    k_new: Annotated[Array, "[b, snew, hk, d]: new keys, written into k after lengths_k"]
-    v_new: Annotated[Array, "[b, snew, hk, dv]: new values, likewise"]
+    k_new: Annotated[Array, "[b, snew, hk, d], packed [tokens, hk, d]: new keys, written into k after lengths_k"]
+    v_new: Annotated[Array, "[b, snew, hk, dv], packed [tokens, hk, dv]: new values, likewise"]
+    offsets_new: Annotated[Array, "int32 [b + 1], cumulative, first 0: where packed new tokens begin"]
+    snew: Annotated[int, "the most new tokens of a sequence, or a bound; computed from offsets_new if absent"]
     rope: Annotated[Literal["interleaved", "half"], "rotary embedding of the new keys and of the queries"]
-    rotary: Annotated[int, "how many leading dimensions rope rotates"]
-    rope_cos: Annotated[Array, "[sk, rotary / 2], dtype of q"]
+    rotary: Annotated[int, "how many leading dimensions rope rotates; those of rope_cos if absent"]
+    rope_cos: Annotated[Array, "[rows, rotary / 2] in the dtype of q or fp32: a row for each position"]
     rope_sin: Annotated[Array, "the same"]
-    cache: Annotated[int, "sequences in k and v, of which cache_index picks b"]
-    cache_index: Annotated[Array, "int32 [b]: which of them"]
-    paged: Annotated[int, "page size: k and v are [pages, paged, hk, d]"]
-    pages: Annotated[int, "pages in k and v"]
-    table: Annotated[Literal["vllm", "sglang"], "kind of page table"]
-    kv_layout: Annotated[Literal["linear", "vectorized"], "memory layout of the pages"]
-    page_table: Annotated[Array, "int32 [b, ceil(sk / paged)]"]
-    page_list: Annotated[Array, "int32: the pages of sequence after sequence"]
+    positions: Annotated[Array, "int32 [b]: position of each sequence's first new token; lengths_k if absent"]
+    cache: Annotated[int, "sequences in k and v; those of k if cache_index is given"]
+    cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence is"]
+    left_padding: Annotated[Array, "int32 [b]: k and v of a sequence begin at this row; lengths_k counts it"]
+    paged: Annotated[int, "page size; that of k if page_table or page_list is given"]
+    pages: Annotated[int, "pages in k and v, likewise"]
+    table: Annotated[Literal["vllm", "sglang"], "kind of page table; 'sglang' if page_list is given"]
+    kv_layout: Annotated[
+        Literal["linear", "vectorized"], "pages [pages, paged, hk, d], or groups of 16 bytes; 'linear' if absent"
+    ]
+    page_table: Annotated[Array, "int32 [b, blocks]: the page of each block of a sequence; k and v are pages"]
+    page_list: Annotated[Array, "int32: the pages of sequence after sequence; k and v are pages"]
     page_offsets: Annotated[Array, "int32 [b + 1]: where each sequence begins in page_list"]
     last_page_lengths: Annotated[Array, "int32 [b]: tokens in each sequence's last page"]
+    kv: Annotated[
+        Literal["fp8", "fp8_e5m2", "int8", "fp8_fnuz", "fp8_e5m2_fnuz"],
+        "dtype of k and v, where q has another and integer arrays hold them",
+    ]
+    descale: Annotated[
+        Literal["tensor", "head", "token", "page"],
+        "what each factor is for, where the shape of descale_k does not say it",
+    ]
 
 
 class Options(CacheOptions, total=False):

@@ -12,9 +12,9 @@ import numpy
 
 from . import _core
 from .arrays import dtype_word, gpu_of, shape_of
-from .caches import cache_words, has_cache
 from .errors import invalid
-from .shapes import shape_words
+from .kv_cache import cache_words
+from .shapes import append_words, shape_words
 from .unknown import refuse_unknown
 from .words import IMPLIES, mask_word, plain, quote
 
@@ -27,7 +27,7 @@ class Request(NamedTuple):
     tensors: dict[str, Any]  # by name: inputs, and existing outputs to write to
     outputs: dict[str, _core.TensorSpec]  # all of them, in the order of the results
     zeros: bool  # outputs allocated for the call start as zeros: their rows past a logical length are not written
-    longest: dict[str, Any]  # sq and sk of packed sequences
+    longest: dict[str, Any]  # sq, sk and snew, where arrays do not say them by their shapes
     plan_options: tuple[Any, Any, Any]  # target, family, threads
     run_options: dict[str, Any]  # seed, offset, stream
 
@@ -102,26 +102,26 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
-        target = gpu_of(leader, q)
+        target = gpu_of("q", q)
     dtype = options.pop("dtype", None)
     if dtype is None:
-        dtype = dtype_word(leader, q)
+        dtype = dtype_word("q", q)
     elif not isinstance(dtype, str):
         raise invalid(f"dtype is {quote(dtype)}; it must be text such as 'bf16'")
 
     given, implied, made = _tensors_among(options)
     tensors = {**inputs, **given}
     mask = mask_word(options)
-    if has_cache(options, tensors):
-        sizes = cache_words(dtype, inputs, options, tensors)
-        implied = {word for word in implied if not word.startswith(("snew", "descale"))}
+    if pass_ == "append":
+        sizes = append_words(inputs["k"], inputs["v"], options, tensors)
     else:
         sizes = shape_words(q, inputs["k"], inputs["v"], options, tensors)
     words = [pass_, f"{dtype}", *sizes, *sorted(implied)]
+    words += cache_words(pass_, dtype, options, tensors)
     if mask:
         words.append(mask)
     varlen = "offsets_q" in tensors
-    longest: dict[str, Any] = {name: options[name] for name in ("sq", "sk") if name in options} if varlen else {}
+    longest = {name: options[name] for name in ("sq", "sk", "snew") if name in options}
     text = " ".join([*words, *_words_of(options)])
 
     specs = _stated(text).outputs

@@ -8,6 +8,7 @@ from typing import Any
 
 from .arrays import longest, shape_of
 from .errors import invalid
+from .kv_cache import page_words, sequences_of_new
 from .words import quote
 
 LAYOUTS = ("bshd", "bhsd", "sbhd")
@@ -46,38 +47,80 @@ def _stack_level_of_caller() -> int:
     return of_caller
 
 
+def _checked(name: str, array: Any, axes: str, why: str) -> tuple[int, ...]:
+    """The shape of an array that has these axes; read once, as PyTorch makes a new tuple each time."""
+    shape = shape_of(name, array)
+    if len(shape) == len(axes):
+        return shape
+    meaning = f"[tokens, heads, dim] as {why} given" if axes == "shd" else why or f"layout {axes}"
+    raise invalid(f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ({meaning})")
+
+
 def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
     """The sizes as words of problem text. Whether all arrays agree with them is checked when the plan runs.
 
-    The longest packed sequences become options unless they are given.
+    Sizes that are read from values, as that of the longest packed sequence, become options unless they are given.
     """
-    varlen = "offsets_q" in tensors or "offsets_k" in tensors
+    packed = "offsets_q" in tensors or "offsets_k" in tensors
+    paged = "page_table" in tensors or "page_list" in tensors
     layout = options.get("layout", "bshd")
-    if not varlen and not (isinstance(layout, str) and layout in LAYOUTS):
+    if not packed and not (isinstance(layout, str) and layout in LAYOUTS):
         raise invalid(f"layout is {quote(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
-    axes = "shd" if varlen else layout
-    shapes = []  # read once: PyTorch makes a new tuple each time
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        shape = shape_of(name, array)
-        if len(shape) != len(axes):
-            raise invalid(
-                f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
-                + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
-            )
-        shapes.append(shape)
-    of_q, of_k, of_v = shapes
-    s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
-    if not varlen and "layout" not in options:  # a layout that is given is intended
+    if packed and "offsets_q" not in tensors:
+        _checked("q", q, "shd", "offsets_q and offsets_k are")
+        raise invalid("packed sequences need offsets_q and offsets_k; offsets_q is missing")
+    # Packed queries attend to packed keys, or to a KV cache, whose sequences have no offsets.
+    cached = packed and "offsets_k" not in tensors and (paged or len(shape_of("k", k)) == 4)
+    if packed and cached:
+        layout = "bshd"
+    why = "offsets_q is" if cached else "offsets_q and offsets_k are" if packed else ""
+    axes_q = "shd" if packed else layout
+    axes_k = "shd" if packed and not cached else layout
+    of_q = _checked("q", q, axes_q, why)
+    if paged:
+        return [*_query_words(of_q, axes_q, options, tensors), *page_words(k, v, layout, options, tensors)]
+    of_k, of_v = _checked("k", k, axes_k, why), _checked("v", v, axes_k, why)
+    s, h = axes_k.index("s"), axes_k.index("h")
+    if not packed and "layout" not in options and "cache_index" not in tensors:  # a given layout is intended
         warn_if_swapped(of_q[s], of_q[h], of_k[s], of_k[h])
-    words = [f"hq={of_q[h]} hk={of_k[h]} d={of_q[d]} dv={of_v[d]}"]
-    if not varlen:
-        return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]
-    for name in ("offsets_q", "offsets_k"):
-        if name not in tensors:
-            raise invalid(f"packed sequences need offsets_q and offsets_k; {name} is missing")
+    words = [*_query_words(of_q, axes_q, options, tensors), f"hk={of_k[h]} dv={of_v[axes_k.index('d')]}"]
+    if packed and not cached:
+        if "offsets_k" not in tensors:
+            raise invalid("packed sequences need offsets_q and offsets_k; offsets_k is missing")
+        if "sk" not in options:
+            options["sk"] = longest("offsets_k", tensors["offsets_k"])
+        return [*words, f"tk={of_k[s]}"]
+    if (cached or "cache_index" in tensors) and "cache" not in options:
+        words.append(f"cache={of_k[axes_k.index('b')]}")
+    return [*words, f"sk={of_k[s]}"]
+
+
+def append_words(k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
+    """The sizes of append, which has no queries: there are as many heads of them as of K."""
+    layout = options.get("layout", "bshd")
+    if not (isinstance(layout, str) and layout in LAYOUTS):
+        raise invalid(f"layout is {quote(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
+    of_new = shape_of("k_new", tensors["k_new"])
+    if len(of_new) not in (3, 4):
+        raise invalid(f"k_new has shape {list(of_new)}; it must be [b, snew, hk, d] or, packed, [tokens, hk, d]")
+    heads = of_new[1 if len(of_new) == 3 else layout.index("h")]
+    batch = 1 if "slots" in tensors else sequences_of_new(options, tensors)
+    words = [f"hq={heads} d={of_new[-1]} b={batch}"]
+    if any(name in tensors for name in ("page_table", "page_list")) or options.get("paged"):
+        return [*words, *page_words(k, v, layout, options, tensors)]
+    of_k, of_v = _checked("k", k, layout, ""), _checked("v", v, layout, "")
+    sequences = of_k[layout.index("b")]
+    if "cache" not in options and ("cache_index" in tensors or sequences != batch):
+        words.append(f"cache={sequences}")
+    return [*words, f"hk={of_k[layout.index('h')]} dv={of_v[-1]} sk={of_k[layout.index('s')]}"]
+
+
+def _query_words(shape: tuple[int, ...], axes: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
+    s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
+    words = [f"hq={shape[h]} d={shape[d]}"]
+    if "b" in axes:
+        return [*words, f"b={shape[axes.index('b')]} sq={shape[s]}"]
     if "sq" not in options:
         options["sq"] = longest("offsets_q", tensors["offsets_q"])
-    if "sk" not in options:
-        options["sk"] = longest("offsets_k", tensors["offsets_k"])
     (offsets,) = shape_of("offsets_q", tensors["offsets_q"], 1, "[b+1]")
-    return [*words, f"varlen b={offsets - 1} tq={of_q[s]} tk={of_k[s]}"]
+    return [*words, f"varlen b={offsets - 1} tq={shape[s]}"]

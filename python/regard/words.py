@@ -84,7 +84,7 @@ IMPLIES: dict[str, Any] = {
     "grad_bias": lambda _: "dbias",
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
-    "descale_q": lambda factors: "descale=tensor" if len(shape_of("descale_q", factors)) == 1 else "descale=head",
+    "left_padding": lambda _: "left_padding",
 }
 
 

@@ -122,8 +122,12 @@ def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, 
 
 
 def _lengths(cache: Cache, batch: int) -> Tensor | None:
-    if cache.lengths is None or isinstance(cache.lengths, Tensor):
+    if isinstance(cache.lengths, Tensor):
         return cache.lengths
+    if cache.lengths is None:
+        if cache.table is None:
+            return None
+        return torch.full((batch,), cache.rows, dtype=torch.int32, device=cache.k.device)
     if isinstance(cache.lengths, bool) or not isinstance(cache.lengths, int):
         raise invalid(
             f"{cache.names.lengths} is {quote(cache.lengths)}; it must be one length for all sequences, or an int32 "
@@ -154,7 +158,9 @@ def _new_options(cache: Cache, new: New) -> dict[str, Any]:
             "are"
         )
     k, v = with_rows_contiguous(new.k, new.v)
-    options = {"k_new": k, "v_new": v, "offsets_new": new.offsets}
+    options: dict[str, Any] = {"k_new": k, "v_new": v, "offsets_new": new.offsets}
+    if new.offsets is not None:
+        options["snew"] = min(k.shape[0], cache.rows)  # a bound, which the host knows
     if new.cos is not None and new.sin is not None:
         options |= _rotary_options(cache, new, new.cos, new.sin)
     elif new.positions is not None:

@@ -14,10 +14,21 @@ require("regard.jax", "jax")
 
 from .attend import attention  # noqa: E402
 from .bits import pack_bits  # noqa: E402
+from .caching import append  # noqa: E402
 from .dot_product import dot_product_attention  # noqa: E402
 from .flash import flash_attn_func, flash_attn_varlen  # noqa: E402
+from .paged import paged_attention  # noqa: E402
 from .targets import TARGET  # noqa: E402
 
 del require
 
-__all__ = ["TARGET", "attention", "dot_product_attention", "flash_attn_func", "flash_attn_varlen", "pack_bits"]
+__all__ = [
+    "TARGET",
+    "append",
+    "attention",
+    "dot_product_attention",
+    "flash_attn_func",
+    "flash_attn_varlen",
+    "pack_bits",
+    "paged_attention",
+]

@@ -22,7 +22,18 @@ from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
 _RESULTS = frozenset(("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_sink"))
-_WHOLE = ("offsets_q", "offsets_k", "lengths_q", "lengths_k", "ranges")
+_OF_CACHES = (
+    "cache_index",
+    "last_page_lengths",
+    "left_padding",
+    "offsets_new",
+    "page_list",
+    "page_offsets",
+    "page_table",
+    "positions",
+    "slots",
+)
+_WHOLE = ("offsets_q", "offsets_k", "lengths_q", "lengths_k", "ranges", *_OF_CACHES)
 _RANKS = {"bias": 4, "bits": 4, "ranges": 3}
 
 
@@ -60,6 +71,11 @@ def attention(
     Dropout takes a `key` of jax.random, or integers as seed and offset. The same key draws the same mask. Weights are
     kept with a probability that is a multiple of 1/256, and divided by it; keep_scale replaces that factor.
 
+    With page_table, int32 [b, n], k and v are a KV cache in pages [pages, page, hk, d]; with cache_index, int32 [b],
+    one of [sequences, s, hk, d]. k_new and v_new [b, s_new, hk, d] are written into it first, after lengths_k tokens of
+    each sequence, and the changed k and v are further results. XLA writes into the same memory if the compiled program
+    does not use the cache again, and it is donated to it (donate_argnames of jax.jit). Caches have no gradients.
+
     q, k, v, bias and sink have gradients, in reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
     a logical length are 0.
 
@@ -73,13 +89,9 @@ def attention(
     target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
-    _refuse_others(options)
+    refuse_others(options)
     refuse_unknown(options)
-    arrays |= {
-        name: _array(name, options.pop(name))
-        for name in [name for name in options if name in _ROLES]
-        if options[name] is not None and options[name] is not False
-    }
+    arrays |= arrays_among(options)
     for name, longest_of in (("offsets_q", "sq"), ("offsets_k", "sk")):
         if name in arrays and options.get(longest_of) is None:
             options[longest_of] = _longest(name, arrays[name], longest_of)
@@ -87,14 +99,24 @@ def attention(
         arrays["seed"] = _seed(key, drawn)
     elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
-    words = tuple(sorted((name, hashable(name, value)) for name, value in options.items() if value is not None))
+    words = words_among(options)
     requested = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if switch(name, asked))
     call = Call("fwd", tuple(arrays), words, requested, target, family, threads)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results
 
 
-def _refuse_others(options: dict[str, Any]) -> None:
+def arrays_among(options: dict[str, Any]) -> dict[str, jax.Array]:
+    """Takes them out of the options."""
+    given = {name: options.pop(name) for name in [name for name in options if name in _ROLES]}
+    return {name: _array(name, value) for name, value in given.items() if value is not None and value is not False}
+
+
+def words_among(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((name, hashable(name, value)) for name, value in options.items() if value is not None))
+
+
+def refuse_others(options: dict[str, Any]) -> None:
     for name in options.keys() & _RESULTS:
         raise invalid(f"{name} is not an option: results of JAX are new arrays")
     if "stream" in options:

@@ -9,6 +9,12 @@ from ..arrays import NAMES
 from ..errors import invalid
 from ..request import Request, problem_of, read
 
+_INPUTS = {
+    "fwd": ("q", "k", "v"),
+    "bwd": ("q", "k", "v", "o", "lse", "grad_o"),
+    "append": ("k", "v", "k_new", "v_new"),
+}
+
 
 class Call(NamedTuple):
     pass_: str
@@ -30,9 +36,7 @@ class Call(NamedTuple):
         Mismatches are reported while a program is traced, except where a size of 1 stands for all: the run reports it.
         """
         tensors = {name: array for name, array in arrays.items() if name != "seed"}
-        inputs = {name: tensors.pop(name) for name in ("q", "k", "v")}
-        if self.pass_ == "bwd":
-            inputs |= {name: tensors.pop(name) for name in ("o", "lse", "grad_o")}
+        inputs = {name: tensors.pop(name) for name in _INPUTS[self.pass_]}
         # The problem does not depend on the target; any name avoids asking the arrays where they are.
         options = {**tensors, **dict(self.options), "target": "cpu"}
         request = read(self.pass_, inputs, options, dict.fromkeys(self.requested, True))

@@ -13,7 +13,7 @@ from .. import _core
 from ..arrays import NAMES
 from ..errors import RefusedError
 from ..execution import plan_of
-from ..request import Request
+from ..request import Request, problem_of
 from .call import Call
 from .sharded import as_varying, with_equal_axes
 from .targets import TARGET, platforms
@@ -38,7 +38,12 @@ def run(call: Call, *arrays: jax.Array) -> Arrays:
         raise refusals[0]
     program = programs["cpu"] if len(programs) == 1 else partial(jax.lax.platform_dependent, **programs)
     results = program(*arrays)
-    return tuple(as_varying(result, axes) for result in results[: len(request.outputs)])
+    return tuple(as_varying(result, axes) for result in results)
+
+
+def changed_by(request: Request) -> dict[str, Any]:
+    """The tensors that the call changes in place, which are further results here."""
+    return {name: spec for name, spec in problem_of(request.text).tensors.items() if spec.use == "changed"}
 
 
 def _program(call: Call, request: Request, target: str | None, refused: bool = False) -> Any:
@@ -50,10 +55,14 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
     """
     plan_options = (target, call.family, call.threads)
     scratch = 0 if refused else plan_of(request._replace(plan_options=plan_options)).workspace_bytes
-    results = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
+    made = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
     # Rows that no kernel writes have to be zero: such a result is aliased to an input of zeros.
-    zeros = results if request.zeros else []
+    zeros = made if request.zeros else []
     aliases = {len(call.names) + index: index for index in range(len(zeros))}
+    # A changed array is a result that is aliased to the input: XLA copies it first if it is used elsewhere.
+    changed = changed_by(request)
+    aliases |= {call.names.index(name): len(made) + index for index, name in enumerate(changed)}
+    results = [*made, *(_Array(spec.shape, jnp.dtype(NAMES.get(spec.dtype, spec.dtype))) for spec in changed.values())]
     workspace = [_Array((scratch + _core.XLA_WORKSPACE_ALIGNMENT,), jnp.dtype(jnp.uint8))] if scratch else []
     foreign = jax.ffi.ffi_call(
         TARGET,
@@ -63,16 +72,16 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
     )
 
     def program(*arrays: jax.Array) -> Arrays:
-        made = foreign(
+        found = foreign(
             *arrays,
             *[jnp.zeros(result.shape, result.dtype) for result in zeros],
             problem=request.text,
             inputs=" ".join(call.names),
-            outputs=" ".join(request.outputs),
+            outputs=" ".join((*request.outputs, *changed)),
             target=call.target or "",
             family=call.family or "",
             threads=numpy.int32(call.threads),
         )
-        return tuple(made[: len(results)])  # platforms differ in their scratch memory
+        return tuple(found[: len(results)])  # platforms differ in their scratch memory
 
     return program

@@ -44,7 +44,7 @@ def expected(q, cache, new=None, cos=None, sin=None, interleaved=True, positions
             k, v = (x[sequence] for x in new)
             if cos is not None and cache.lengths[sequence] >= 0:
                 first = int((cache.lengths if positions is None else positions)[sequence])
-                steps = causal or masks["window"] != (-1, -1)
+                steps = causal or any(0 <= side < 20 for side in masks["window"])
                 k = cached.rotated(k, [first + i for i in range(len(k))], cos, sin, interleaved)
                 rows = cached.rotated(rows, [first + i * steps for i in range(len(rows))], cos, sin, interleaved)
             cache.write(sequence, k, v)
