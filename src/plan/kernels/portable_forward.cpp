@@ -142,7 +142,7 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
-      {"reads_cache", reads_cache, true},
+      {"reads_cache", reads_cache},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
       {"split_is_invariant", split_is_invariant},
