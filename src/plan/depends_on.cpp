@@ -79,6 +79,10 @@ Signature of_plans(const Signature& s) {
   c.lengths = s.lengths;
   c.batch_invariant = s.batch_invariant;
   c.paged = s.paged;
+  c.left_padding = s.left_padding;
+  c.kv = s.kv;
+  c.descale = s.descale;
+  c.rope = s.rope;
   return c;
 }
 

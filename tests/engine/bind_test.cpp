@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "problem/tensors.h"
 
 namespace regard {
@@ -29,6 +32,63 @@ TEST(Bind, TheProblemSaysWhatSharesAnEmptyBiasGradient) {
       }
     }
   }
+}
+
+Rows factors_of(std::string_view words, const std::vector<std::int64_t>& shape,
+                const std::vector<std::int64_t>& strides) {
+  Plan plan;
+  plan.problem = parse("fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 kv=int8 " + std::string(words)).value();
+  float factor = 1;
+  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
+  regard_tensor& tensor = arguments.tensor[REGARD_DESCALE_K];
+  tensor.data = &factor, tensor.dtype = REGARD_FP32, tensor.rank = static_cast<std::int32_t>(shape.size());
+  std::ranges::copy(shape, tensor.shape);
+  std::ranges::copy(strides, tensor.strides);
+  return bind(plan, arguments).descale_k;
+}
+
+// They are indexed like K: by sequence or page, head and row. Those of a whole head or page have no rows.
+TEST(Bind, FactorsLieLikeTheirKeys) {
+  struct Case {
+    std::string_view words;
+    std::vector<std::int64_t> shape, strides;
+    Rows rows;
+  };
+  const Case cases[] = {
+      {"descale=tensor", {1}, {7}, {nullptr, 0, 0, 0}},
+      {"descale=head", {2, 2}, {9, 5}, {nullptr, 9, 5, 0}},
+      {"descale=head", {1, 2}, {9, 5}, {nullptr, 0, 5, 0}},
+      {"descale=page paged=16", {6, 2}, {9, 5}, {nullptr, 9, 5, 0}},
+      {"descale=token", {2, 33, 2}, {90, 3, 1}, {nullptr, 90, 1, 3}},
+      {"descale=token paged=16", {6, 16, 2}, {90, 3, 1}, {nullptr, 90, 1, 3}},
+      {"descale=token varlen tk=40", {40, 2}, {3, 1}, {nullptr, 0, 1, 3}},
+  };
+  for (const Case& c : cases) {
+    const Rows rows = factors_of(c.words, c.shape, c.strides);
+    EXPECT_EQ(rows.batch, c.rows.batch) << c.words;
+    EXPECT_EQ(rows.head, c.rows.head) << c.words;
+    EXPECT_EQ(rows.row, c.rows.row) << c.words;
+  }
+}
+
+// Vectorized pages: 16 bytes of a key's columns, or of a column's keys, lie together.
+TEST(Bind, VectorizedPages) {
+  Plan plan;
+  plan.problem = parse("fwd fp16 b=1 hq=4 hk=2 sq=3 sk=33 d=64 dv=32 paged=16 kv_layout=vectorized").value();
+  const TensorSpec k = tensor_spec(plan.problem, REGARD_K), v = tensor_spec(plan.problem, REGARD_V);
+  float nothing = 0;
+  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
+  for (const TensorSpec* spec : {&k, &v}) {
+    regard_tensor& tensor = arguments.tensor[spec->role];
+    tensor.data = &nothing, tensor.rank = 4;
+    std::ranges::copy(spec->shape, tensor.shape);
+    std::ranges::copy(spec->strides, tensor.strides);
+  }
+  const Arguments a = bind(plan, arguments);
+  // K [3, 2, 8, 128] of 8 elements together, V [3, 2, 2, 256]
+  EXPECT_EQ(std::vector({a.k.batch, a.k.head, a.cache.k_chunk, a.k.row}),
+            std::vector<i64>({2048, 1024, 128, 8}));
+  EXPECT_EQ(std::vector({a.v.batch, a.v.head, a.cache.v_chunk}), std::vector<i64>({1024, 512, 256}));
 }
 
 }  // namespace
