@@ -36,6 +36,7 @@ struct KvCache {
 /// New tokens, which are written into K and V.
 struct NewTokens {
   Rows k, v;
+  Rows q;                // the caller's queries, which are rotated into Arguments::q; null: not rotated
   const i32* offsets;    // [b+1], packed; null: [b, most]
   const void* slots;     // the row of the cache of each token, i32 or i64; null: after the sequence's keys
   i32 wide_slots;        // 1: i64
@@ -46,6 +47,7 @@ struct NewTokens {
   i64 most;   // tokens per sequence; 0: none
   i64 total;  // packed tokens; 0: dense
   i32 rotary;
+  i32 rope, rope_type;  // enum Rope, enum DType of src/problem/problem.h
 };
 
 struct Arguments {
@@ -67,8 +69,11 @@ struct Arguments {
   i64 ranges_batch;   // elements per batch; 0 when broadcast. varlen: rows count over tokens
   Rows descale_q, descale_k, descale_v;  // fp32 factors without columns; null: 1
   i32 row_factors;  // 1: descale_k and descale_v are those of tokens or pages, indexed like K's place
+  i32 descale;      // enum Descale of src/problem/problem.h
   KvCache cache;
   NewTokens added;
+  Rows parts_o, parts_lse;  // partial results to be merged: [part, head, token]; O in the problem's dtype
+  i32 accumulate;           // 1: O and LSE are one more part
 
   i64 b, hq, hk, sq, sk;  // sq, sk: longest, with varlen
   i32 d, dv;

@@ -35,21 +35,30 @@ REGARD_INLINE Integer new_tokens_of(const NewTokens& added, i64 batch) {
   return static_cast<Integer>(added.offsets ? added.offsets[batch + 1] - added.offsets[batch] : added.most);
 }
 
+/// Rows of a sequence in a cache before its new tokens, left padding included; negative: it has no keys and
+/// takes no new ones. A list of pages counts the new tokens already.
+template <class Integer>
+REGARD_INLINE Integer rows_before(const Arguments& a, i64 batch) {
+  const KvCache& cache = a.cache;
+  if (cache.page_offsets) {
+    const i32 pages = cache.page_offsets[batch + 1] - cache.page_offsets[batch];
+    if (pages <= 0) return -1;
+    const Integer full = static_cast<Integer>(cache.page) * (pages - 1);
+    return full + cache.last_page_lengths[batch] - new_tokens_of<Integer>(a.added, batch);
+  }
+  return a.lengths_k ? a.lengths_k[batch]
+                     : static_cast<Integer>(a.sk) - new_tokens_of<Integer>(a.added, batch);
+}
+
 /// The keys of a cache's sequence, with its new tokens and without its left padding. A length beyond the
 /// bound sk would lead past the page table.
 template <class Integer>
 REGARD_INLINE void find_cached_keys(const Arguments& a, BasicSequence<Integer>& sequence) {
   const KvCache& cache = a.cache;
   const i64 batch = sequence.batch;
-  Integer end = static_cast<Integer>(a.sk);
-  if (cache.page_offsets) {
-    const i32 pages = cache.page_offsets[batch + 1] - cache.page_offsets[batch];
-    const Integer full = static_cast<Integer>(cache.page) * (pages - 1);
-    end = pages > 0 ? smaller<Integer>(full + cache.last_page_lengths[batch], end) : 0;
-  } else if (a.lengths_k) {
-    const Integer before = a.lengths_k[batch];
-    end = before < 0 ? 0 : smaller<Integer>(before + new_tokens_of<Integer>(a.added, batch), end);
-  }
+  const Integer before = rows_before<Integer>(a, batch);
+  const Integer after = before + new_tokens_of<Integer>(a.added, batch);
+  const Integer end = before < 0 ? 0 : smaller<Integer>(after, static_cast<Integer>(a.sk));
   sequence.first_k =
       cache.left_padding ? smaller<Integer>(larger<Integer>(cache.left_padding[batch], 0), end) : 0;
   sequence.sk = end - sequence.first_k;

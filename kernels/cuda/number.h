@@ -80,6 +80,9 @@ REGARD_DEVICE float float_of_half(u16 bits) {
   return x;
 }
 
+template <DType dtype>
+constexpr float largest_fp8 = dtype == DType::fp8 ? 448 : 57344;
+
 /// Rounded to nearest even; numbers beyond the largest become the largest.
 template <DType dtype>
 REGARD_DEVICE u8 fp8_of(float x) {

@@ -104,17 +104,20 @@ REGARD_DEVICE u32 halves_of_fp8(u16 both) {
   return half_of_fp8<dtype>(both & 0xffu) | half_of_fp8<dtype>(u32{both} >> 8) << 16;
 }
 
+template <DType dtype>
+constexpr float largest_fp8 =
+    bits_as<float>((EightBits<dtype>::largest << (23 - EightBits<dtype>::mantissa)) +
+                   (static_cast<u32>(127 - EightBits<dtype>::bias) << 23));
+
 /// Rounded to nearest even; numbers beyond the largest become the largest.
 template <DType dtype>
 REGARD_DEVICE u8 fp8_of(float x) {
   using Bits = EightBits<dtype>;
   constexpr i32 mantissa = Bits::mantissa, bias = Bits::bias;
-  constexpr float largest =
-      bits_as<float>((Bits::largest << (23 - mantissa)) + (static_cast<u32>(127 - bias) << 23));
   const u32 sign = bits_as<u32>(x) >> 24 & 0x80u;
   float size = fabsf(x);
   if (size != size) return static_cast<u8>(sign | Bits::not_a_number);
-  size = size < largest ? size : largest;
+  size = size < largest_fp8<dtype> ? size : largest_fp8<dtype>;
   // Below the smallest normal number a sum with a power of two leaves the last digits that there are.
   constexpr float smallest = bits_as<float>(static_cast<u32>(127 + 1 - bias) << 23),
                   rounder = bits_as<float>(static_cast<u32>(127 + 1 - bias + 23 - mantissa) << 23);

@@ -42,6 +42,26 @@ REGARD_DEVICE void load_elements(float (&x)[8], const u8* from) {
   }
 }
 
+/// Four neighbours, aligned to their size.
+template <DType dtype>
+REGARD_DEVICE void load_elements(float (&x)[4], const u8* from) {
+  static_assert(bytes_of<dtype> > 1);
+  if constexpr (dtype == DType::fp32) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+  } else {
+    const uint2 both = *reinterpret_cast<const uint2*>(from);
+    const u32 words[2] = {both.x, both.y};
+#pragma unroll
+    for (i32 i = 0; i < 4; ++i) {
+      if constexpr (dtype == DType::bf16)
+        x[i] = bits_as<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+      else
+        x[i] = float_of_half(static_cast<u16>(words[i / 2] >> 16 * (i % 2)));
+    }
+  }
+}
+
 template <DType dtype>
 REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   if constexpr (dtype == DType::fp32) {

@@ -5,6 +5,7 @@
 // loaded into rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and
 // only tiles that some row sees in part are masked. The instructions of each vendor's GPUs are in a separate
 // folder (kernels/cuda/); the code here is common to all.
+#include "kernels/machine/pdl.h"
 #include "kernels/portable/block_q.h"
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/keys.h"
@@ -313,6 +314,7 @@ class PortableForwardBlock {
 REGARD_KERNEL(regard::PortableForwardArguments, regard::threads,
               regard::config::occupancy > 0 ? regard::config::occupancy : 1) {
   REGARD_DYNAMIC_MEMORY(dynamic, regard::tile_alignment);
+  regard::wait_on_dependent_grids();  // append.cu
   regard::PortableForwardBlock(arguments, regard::PortableForwardMemory(dynamic))
       .run(regard::PortableForwardWork(arguments, regard::block_index()));
 }

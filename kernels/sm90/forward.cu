@@ -34,6 +34,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   __shared__ Sm90ForwardShared shared;
   if (threadIdx.x < wave) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
+  wait_on_dependent_grids();  // append.cu
   sync_block();
   const Sm90ForwardMemory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/plan_parts.h"
 #include "plan/stage.h"
 
 namespace regard {
@@ -104,6 +105,9 @@ void bind_cache_sizes(const Problem& p, Arguments& a) {
   a.added.rotary = static_cast<i32>(p.rotary);
   a.added.rope_rows = p.rope == Rope::none ? 0 : p.rope_rows != 0 ? p.rope_rows : p.sk;
   a.added.wide_slots = p.slots == SlotType::int64;
+  a.added.rope = static_cast<i32>(p.rope);
+  a.added.rope_type = static_cast<i32>(p.rope_type);
+  a.descale = static_cast<i32>(p.descale);
 }
 
 void bind_cache(const Problem& p, const regard_arguments& given, Arguments& a) {
@@ -144,6 +148,23 @@ void bind_positions(const Problem& p, const Tensor& positions, Arguments& a) {
   a.added.positions_row = of_tokens ? positions.strides[positions.rank - 1] : 0;
 }
 
+void bind_parts(const regard_arguments& given, Arguments& a) {
+  const Tensor& o = given.tensor[REGARD_PARTIAL_O];
+  const Tensor& lse = given.tensor[REGARD_PARTIAL_LSE];
+  a.parts_o = {o.data, o.strides[0], o.strides[2], o.strides[1]};
+  a.parts_lse = {lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};
+}
+
+/// Forward reads the rotated queries, and the stage before it those of the caller.
+void bind_rotated_queries(const Plan& plan, void* workspace, Arguments& a) {
+  if (plan.rotated_q == WorkspaceLayout::none) return;
+  const Problem& p = plan.problem;
+  const i64 columns = rotated_q_columns(p);
+  a.added.q = a.q;
+  a.q = {plan.workspace.at(plan.rotated_q, workspace), p.varlen ? 0 : p.sq * p.hq * columns, columns,
+         p.hq * columns};
+}
+
 void bind_dropout(const Problem& p, Arguments& a) {
   a.dropout_keep = 255;
   a.dropout_scale = 1;
@@ -177,10 +198,11 @@ Arguments constants(const Plan& plan) {
   bind_cache_sizes(p, a);
   a.scale = static_cast<float>(scale_of(p));
   a.softcap = static_cast<float>(p.softcap);
+  a.accumulate = p.accumulate;
   return a;
 }
 
-Arguments bind(const Plan& plan, const Arguments& constants, const regard_arguments& given) {
+Arguments bind(const Plan& plan, const Arguments& constants, const regard_arguments& given, void* workspace) {
   const Problem& p = plan.problem;
   const auto& t = given.tensor;
   Arguments a = constants;
@@ -219,6 +241,8 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   bind_cache(p, given, a);
   bind_new_tokens(given, a);
   bind_positions(p, t[REGARD_POSITIONS], a);
+  bind_parts(given, a);
+  bind_rotated_queries(plan, workspace, a);
   return a;
 }
 

@@ -12,9 +12,9 @@ namespace regard {
 /// What depends only on the plan and is the same in every call.
 Arguments constants(const Plan&);
 /// All arguments, from `constants` of the same plan. The tensors must have passed check_tensors.
-Arguments bind(const Plan&, const Arguments& constants, const regard_arguments&);
-inline Arguments bind(const Plan& plan, const regard_arguments& given) {
-  return bind(plan, constants(plan), given);
+Arguments bind(const Plan&, const Arguments& constants, const regard_arguments&, void* workspace);
+inline Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace) {
+  return bind(plan, constants(plan), given, workspace);
 }
 
 /// The arguments of a stage's kernel: KernelArguments with its own schedule.

@@ -17,7 +17,7 @@ namespace {
 
 void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
   const Plan& plan = *ready.plan;
-  BoundArguments bound{bind(plan, ready.constants, given), {}};
+  BoundArguments bound{bind(plan, ready.constants, given, workspace), {}};
   void* const scratch = plan.workspace.at(plan.scratch, workspace);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];

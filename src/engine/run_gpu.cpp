@@ -131,13 +131,13 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   if (!leading) return {};
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
-  BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given), {}};
+  BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given, workspace), {}};
   BoxesOfStages boxes;
   if (const Status reached = boxes_of(*(*ready)->plan, bound.shared, boxes); !reached) {
     if (!prepared.has_fallback()) return reached;
     ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());
-    bound.shared = bind(*(*ready)->plan, (*ready)->constants, given);
+    bound.shared = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
     boxes = {};
     if (Status status = boxes_of(*(*ready)->plan, bound.shared, boxes); !status) return status;
   }

@@ -82,16 +82,29 @@ Signature of_plans(const Signature& s) {
   c.left_padding = s.left_padding;
   c.kv = s.kv;
   c.descale = s.descale;
-  c.rope = s.rope;
+  if (s.rope != Rope::none) c.rope = Rope::half;  // whether new tokens are written
   return c;
 }
 
 Signature output_type(const Signature& s) {
+  if (s.pass == Pass::merge) return of_types(s.pass, s.dtype, s.out);
   return of_types(Pass::fwd, s.out, s.out);
 }
 
 Signature types_only(const Signature& s) {
   return of_types(s.pass, s.dtype, s.out);
+}
+
+Signature cache_types(const Signature& s) {
+  Signature c = of_types(Pass::append, s.dtype, default_out(s.dtype));
+  c.kv = s.kv;
+  return c;
+}
+
+Signature append_alone(const Signature&) {
+  Signature c;
+  c.pass = Pass::append;
+  return c;
 }
 
 Signature pass_only(const Signature& s) {

@@ -24,10 +24,14 @@ Signature forward_on_cpu(const Signature&);
 Signature inner_loop_on_gpu(const Signature&);
 /// The same plus whether K and V are in pages, whose size and table are read at run time.
 Signature inner_loop_on_cache(const Signature&);
-/// A kernel that only writes: the type of the output.
+/// A kernel that only writes: the type of the output; and in merge, that of the parts.
 Signature output_type(const Signature&);
 /// Element types; the rest is read at run time.
 Signature types_only(const Signature&);
+/// New tokens of a cache: the types of K and V, and of what is written.
+Signature cache_types(const Signature&);
+/// The same, read at run time.
+Signature append_alone(const Signature&);
 /// Everything but the pass is read at run time.
 Signature pass_only(const Signature&);
 /// What plans depend on, whatever the shape: what kernels depend on, and what rules ask for.

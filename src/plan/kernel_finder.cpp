@@ -51,6 +51,12 @@ std::vector<KernelKey> keys_of(std::span<const Problem> examples, const Target& 
   return keys;
 }
 
+/// Whether K and V are a cache, into which forward can write new tokens. A dense one may be no cache: its
+/// kernel is found as that of append.
+bool has_cache(const Signature& s) {
+  return s.paged || s.rope != Rope::none;
+}
+
 bool is_selected(const Recipe& recipe, const std::vector<std::string>& recipes) {
   return recipes.empty() ||
          std::ranges::any_of(recipes, [&](const std::string& name) { return matches(recipe, name); });
@@ -97,7 +103,10 @@ KernelFinder::Needed KernelFinder::on(const Target& target, bool (*stop)()) {
       if (is_new) numbered->second = candidates_on(target, one.first.pass, of.recipes);
       const std::size_t before = found.size();
       find(one, target, numbered->second, found);
-      if (found.size() > before) continue;
+      if (found.size() > before) {
+        if (one.first.pass == Pass::fwd && has_cache(one.first)) find_append(one.first, target, found);
+        continue;
+      }
       needed.unserved += one.count;
       if (!needed.first_unserved) needed.first_unserved = one.first;
     }
@@ -145,6 +154,19 @@ void KernelFinder::find(SignatureClass& one, const Target& target, const std::ve
   }
 }
 
+void KernelFinder::find_append(const Signature& forward, const Target& target,
+                               std::vector<std::uint64_t>& found) {
+  Signature signature = forward;
+  signature.pass = Pass::append;
+  const Problem example = example_of(signature);
+  for (const Candidate& candidate : candidates(Pass::append, target)) {
+    if (is_refused(candidate, target, example)) continue;
+    const Kernel& kernel = candidate.kernel();
+    found.push_back(KernelNumbers::join(numbers_.algorithm(algorithm_of(kernel, candidate.tile)),
+                                        numbers_.signature(kernel.depends_on(signature))));
+  }
+}
+
 std::uint32_t KernelFinder::number_of(const Problem& example, const Kernel& kernel, Canonical& known) {
   const auto it = std::ranges::find(known, kernel.depends_on, &Canonical::value_type::first);
   if (it != known.end()) return it->second;
@@ -167,7 +189,7 @@ bool is_needed_by_some_plan(const KernelKey& requested, const Target& target) {
         const std::vector<KernelKey> keys = keys_of({example, target, candidate, any}, *kernel);
         return std::ranges::find(keys, requested) != keys.end();
       };
-      if (recipe.main->name != requested.algorithm.kernel || is_generic(recipe)) {
+      if (recipe.main->name != requested.algorithm.kernel || requested.signature.d == 0) {
         if (std::ranges::any_of(recipe.stages, is_stage)) return true;
         break;
       }

@@ -48,6 +48,8 @@ class KernelFinder {
 
   std::vector<Numbered> candidates_on(const Target&, Pass, const std::vector<std::string>& recipes);
   void find(SignatureClass&, const Target&, const std::vector<Numbered>&, std::vector<std::uint64_t>& found);
+  /// The kernel that writes new tokens in front of forward.
+  void find_append(const Signature& forward, const Target&, std::vector<std::uint64_t>& found);
   std::uint32_t number_of(const Problem& example, const Kernel&, Canonical& known);
 
   KernelNumbers& numbers_;

@@ -178,6 +178,10 @@ std::string_view word(Family family) {
       return "split_kv";
     case Family::backward:
       return "backward";
+    case Family::appending:
+      return "append";
+    case Family::merging:
+      return "merge";
   }
   return "?";
 }

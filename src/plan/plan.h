@@ -15,7 +15,7 @@
 
 namespace regard {
 
-enum class Family : std::uint8_t { forward, split_kv, backward };
+enum class Family : std::uint8_t { forward, split_kv, backward, appending, merging };
 std::string_view word(Family);
 
 struct Kernel;
@@ -42,8 +42,9 @@ struct Plan {
   int workers =
       1;  ///< how many blocks run at once: threads, each with its scratch, or a GPU's multiprocessors
   WorkspaceLayout workspace;
-  int scratch = WorkspaceLayout::none;  ///< cpu: the part with the private memory of all threads
-  double cost_seconds = 0;              ///< the cost model's estimate
+  int rotated_q = WorkspaceLayout::none;  ///< the part with the queries after rope
+  int scratch = WorkspaceLayout::none;    ///< cpu: the part with the private memory of all threads
+  double cost_seconds = 0;                ///< the cost model's estimate
 };
 
 struct PlanOptions {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/kernels/kernels.h"
+
 namespace regard {
 
 int workers(const Target& target, const PlanOptions& options) {
@@ -17,7 +19,45 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
   return plan;
 }
 
+std::int64_t new_tokens(const Problem& p) {
+  return packs_new(p) ? p.tnew : product({p.b, p.snew});
+}
+
+bool rotates_queries(const Problem& p) {
+  return p.pass == Pass::fwd && p.rope != Rope::none;
+}
+
+std::int64_t rotated_q_columns(const Problem& p) {
+  return round_up(p.d, 16 / static_cast<std::int64_t>(bytes_of(p.dtype)));
+}
+
+double bytes_of_append(const Problem& p) {
+  const auto of_token = static_cast<double>(p.hk * (p.d + p.dv) * (bytes_of(p.dtype) + bytes_of(p.kv)));
+  const auto of_query = static_cast<double>(2 * p.hq * p.d * bytes_of(p.dtype));
+  const auto queries = static_cast<double>(rotates_queries(p) ? query_tokens(p) : 0);
+  return static_cast<double>(new_tokens(p)) * of_token + queries * of_query;
+}
+
+namespace {
+
+/// Keys have to be in the cache before they are read.
+void append_first(Plan& plan) {
+  const Problem& p = plan.problem;
+  if (p.pass != Pass::fwd || !writes_cache(p)) return;
+  plan.stages.insert(plan.stages.begin(),
+                     plan.target->on_cpu() ? append_on_cpu(p, *plan.target) : append_on_gpu(p, *plan.target));
+  // The kernels of forward wait for it, if the GPU has the instruction (kernels/cuda/pdl.h).
+  plan.stages[1].overlaps = plan.target->has(Feature::pdl);
+  if (!rotates_queries(p)) return;
+  const std::int64_t bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+  plan.rotated_q =
+      plan.workspace.add("rotated_q", product({query_tokens(p), p.hq, rotated_q_columns(p), bytes}));
+}
+
+}  // namespace
+
 Result<Plan> finish(Plan plan) {
+  append_first(plan);
   std::int64_t scratch = 0;
   for (const Stage& stage : plan.stages) {
     scratch = std::max(scratch, stage.scratch_bytes);

@@ -13,7 +13,17 @@ int workers(const Target&, const PlanOptions&);
 /// A plan without stages, the keys in one part.
 Plan start(const Problem&, const Target&, const PlanOptions&);
 
-/// Sizes the scratch memory for the stage that needs most on every thread, and lays out the workspace.
+/// How many new tokens there are, packed or not.
+std::int64_t new_tokens(const Problem&);
+/// Whether forward reads queries that an earlier stage rotates by rope.
+bool rotates_queries(const Problem&);
+/// Elements from one row of them to the next: whole groups of 16 bytes.
+std::int64_t rotated_q_columns(const Problem&);
+/// What the stage that writes new tokens reads and writes.
+double bytes_of_append(const Problem&);
+
+/// Puts that stage first if forward writes a cache. Sizes the scratch memory for the stage that needs most on
+/// every thread, and lays out the workspace.
 Result<Plan> finish(Plan);
 
 /// On a CPU: whether vectors multiply pairs of bf16, as in decode (kernels/cpu/product.h); whether the tile

@@ -37,6 +37,12 @@ std::span<const Recipe> recipes() {
 
         {"generic", forward, fwd, &cpu_generic_forward, plan_cpu_generic_forward, {&cpu_generic_forward}},
 
+        {"append", appending, append, &portable_append, plan_portable_append, {&portable_append}},
+        {"append", appending, append, &cpu_append, plan_cpu_append, {&cpu_append}},
+
+        {"merge", merging, merge, &portable_combine, plan_portable_merge, {&portable_combine}},
+        {"merge", merging, merge, &cpu_combine, plan_cpu_merge, {&cpu_combine}},
+
         {"backward",
          backward,
          bwd,

@@ -118,15 +118,26 @@ Refusal splits_allowed(const Question& q) {
   return {};
 }
 
+/// Forward has a stage in front that writes them.
+Refusal new_tokens_on_target(const Question& q) {
+  return writes_cache(q.problem) ? cache_type_on_target(q) : Refusal{};
+}
+
 }  // namespace
 
 std::span<const Rule> general_rules() {
 #define REGARD_RULE(name) {#name, name}
 #define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
-      REGARD_RULE(asked_for),           REGARD_RULE(not_disabled),         REGARD_RULE(target_has_features),
-      REGARD_RULE(dtype_on_target),     REGARD_RULE(kernel_takes_dtype),   REGARD_RULE(head_dims_fit),
-      REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_RULE(asked_for),
+      REGARD_RULE(not_disabled),
+      REGARD_RULE(target_has_features),
+      REGARD_RULE(dtype_on_target),
+      REGARD_RULE(kernel_takes_dtype),
+      REGARD_RULE(head_dims_fit),
+      REGARD_SHAPE_RULE(positions_fit),
+      REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_SHAPE_RULE(new_tokens_on_target),
   };
 #undef REGARD_SHAPE_RULE
 #undef REGARD_RULE

@@ -56,10 +56,10 @@ Refusal long_sums(const Question&);
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
 // rules_cache.cpp: KV caches.
-/// For kernels that read one, and leave its writing to another.
-Refusal no_new_tokens(const Question&);
-/// For kernels that read caches of Q's type and write none.
+/// For kernels that read caches of Q's type.
 Refusal reads_cache(const Question&);
+/// For what writes new tokens: that the target converts to the cache's type.
+Refusal cache_type_on_target(const Question&);
 
 // rules_split.cpp: whether splitting the keys pays. `enough` blocks keep all workers busy.
 Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);

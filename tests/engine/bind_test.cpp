@@ -26,7 +26,7 @@ TEST(Bind, TheProblemSaysWhatSharesAnEmptyBiasGradient) {
         regard_tensor& tensor = arguments.tensor[REGARD_GRAD_BIAS];
         if (given) tensor = {&nothing, REGARD_FP32, 4, {}, {stride, stride, stride, stride}};
         for (int i = 0; given && i < 4; ++i) tensor.shape[i] = spec.shape[i];
-        const Rows rows = bind(plan, arguments).grad_bias;
+        const Rows rows = bind(plan, arguments, nullptr).grad_bias;
         EXPECT_EQ(rows.batch != 0, has_batches(bias)) << word(bias) << " stride " << stride;
         EXPECT_EQ(rows.head != 0, has_heads(bias)) << word(bias) << " stride " << stride;
       }
@@ -44,7 +44,7 @@ Rows factors_of(std::string_view words, const std::vector<std::int64_t>& shape,
   tensor.data = &factor, tensor.dtype = REGARD_FP32, tensor.rank = static_cast<std::int32_t>(shape.size());
   std::ranges::copy(shape, tensor.shape);
   std::ranges::copy(strides, tensor.strides);
-  return bind(plan, arguments).descale_k;
+  return bind(plan, arguments, nullptr).descale_k;
 }
 
 // They are indexed like K: by sequence or page, head and row. Those of a whole head or page have no rows.
@@ -84,7 +84,7 @@ TEST(Bind, VectorizedPages) {
     std::ranges::copy(spec->shape, tensor.shape);
     std::ranges::copy(spec->strides, tensor.strides);
   }
-  const Arguments a = bind(plan, arguments);
+  const Arguments a = bind(plan, arguments, nullptr);
   // K [3, 2, 8, 128] of 8 elements together, V [3, 2, 2, 256]
   EXPECT_EQ(std::vector({a.k.batch, a.k.head, a.cache.k_chunk, a.k.row}),
             std::vector<i64>({2048, 1024, 128, 8}));

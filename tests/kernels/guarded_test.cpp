@@ -27,7 +27,7 @@ class GuardedWorkspace {
   }
   /// The arguments of a stage, with this workspace.
   BoundArguments bind(const Stage& stage, const regard_arguments& given) const {
-    BoundArguments bound{regard::bind(spread_, given), {}};
+    BoundArguments bound{regard::bind(spread_, given, parts_.empty() ? nullptr : parts_.front()->data()), {}};
     stage.schedule.write(bound.schedule, spread_.workspace,
                          parts_.empty() ? nullptr : parts_.front()->data());
     return bound;

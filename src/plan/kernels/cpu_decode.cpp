@@ -52,8 +52,7 @@ Refusal packed_decode_is_invariant(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true},
-                                  {"decode_tile_sizes", decode_tile_sizes},
+  static constexpr Rule list[] = {{"decode_tile_sizes", decode_tile_sizes},
                                   {"few_query_rows", few_query_rows, true},
                                   {"decode_without_dropout", decode_without_dropout},
                                   {"packed_decode_is_invariant", packed_decode_is_invariant}};

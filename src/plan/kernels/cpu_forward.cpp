@@ -100,8 +100,7 @@ Refusal split_pays(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true},
-                                  {"forward_tile_sizes", forward_tile_sizes},
+  static constexpr Rule list[] = {{"forward_tile_sizes", forward_tile_sizes},
                                   {"split_pays", split_pays, true},
                                   {"split_is_invariant", split_is_invariant}};
   return list;

@@ -29,11 +29,6 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
          busy_workers(plan, stage, 1);
 }
 
-std::span<const Rule> forward_rules() {
-  static constexpr Rule list[] = {{"no_new_tokens", no_new_tokens, true}};
-  return list;
-}
-
 }  // namespace
 
 Result<Plan> plan_cpu_generic_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
@@ -54,8 +49,7 @@ Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& tar
                             GenericLayout(problem.d, problem.dv).backward_bytes()));
 }
 
-const Kernel cpu_generic_forward{
-    .name = "cpu_generic_forward", .depends_on = pass_only, .rules = forward_rules, .seconds = seconds};
+const Kernel cpu_generic_forward{.name = "cpu_generic_forward", .depends_on = pass_only, .seconds = seconds};
 const Kernel cpu_generic_backward{
     .name = "cpu_generic_backward", .depends_on = pass_only, .seconds = seconds};
 

@@ -19,11 +19,18 @@ MakePlan plan_sm90_backward;
 extern const Kernel cpu_decode, cpu_forward, cpu_combine;
 MakePlan plan_cpu_decode, plan_cpu_forward, plan_cpu_forward_split;
 
+extern const Kernel cpu_append, portable_append;
+MakePlan plan_cpu_append, plan_cpu_merge, plan_portable_append, plan_portable_merge;
+
 extern const Kernel cpu_backward_delta, cpu_backward, cpu_backward_convert;
 MakePlan plan_cpu_backward;
 
 extern const Kernel cpu_generic_forward, cpu_generic_backward;
 MakePlan plan_cpu_generic_forward, plan_cpu_generic_backward;
+
+/// The stage that writes new tokens into the cache and, with rope, rotates the queries.
+Stage append_on_cpu(const Problem&, const Target&);
+Stage append_on_gpu(const Problem&, const Target&);
 
 /// If the keys are split: the stage that merges the parts. `pack_gqa`: heads whose rows are treated as those
 /// of one head in the plan's problem (kernels/portable/pack_gqa.h).

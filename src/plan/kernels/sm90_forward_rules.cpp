@@ -46,7 +46,6 @@ Refusal pages_are_boxes(const Question& q) {
   if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", instead);
   if (p.descale == Descale::token || p.descale == Descale::page)
     return unsupported("factors of tokens or pages", instead);
-  if (writes_cache(p)) return unsupported("new tokens", instead);
   if (p.paged == 0) return {};
   if (p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", instead);
   if (p.left_padding) return unsupported("left padding in pages", instead);

@@ -1,0 +1,136 @@
+// New tokens of a KV cache, and the queries of the same call: whose they are, where they go, and where rope
+// puts them.
+#pragma once
+
+#include "kernels/sequence.h"
+
+namespace regard {
+
+/// A token of packed or dense tensors.
+struct Token {
+  i64 batch, row;  // in the tensor; packed tensors have one batch
+  i64 sequence;    // b: it belongs to none
+  i64 index;       // in its sequence
+};
+
+/// The sequence of a packed token: the last one that begins at or before it. b: it is past the last one.
+REGARD_INLINE i64 sequence_of_token(const i32* offsets, i64 b, i64 token) {
+  i64 first = 0, end = b + 1;  // it is the last of these that begins at or before the token
+  while (end - first > 1) {
+    const i64 middle = (first + end) / 2;
+    if (offsets[middle] <= token)
+      first = middle;
+    else
+      end = middle;
+  }
+  return first;
+}
+
+/// The token of this number among those of all sequences.
+REGARD_INLINE Token token_of(const i32* offsets, i64 b, i64 most, i64 number) {
+  if (offsets) {
+    const i64 sequence = sequence_of_token(offsets, b, number);
+    return {0, number, sequence, number - offsets[sequence]};
+  }
+  const i64 sequence = number / most, index = number % most;
+  return {sequence, index, sequence, index};
+}
+
+/// How many new tokens there are.
+REGARD_INLINE i64 count_of_new_tokens(const Arguments& a) {
+  return a.added.total != 0 ? a.added.total : a.b * a.added.most;
+}
+/// With slots it matters not whose a token is.
+REGARD_INLINE Token new_token(const Arguments& a, i64 number) {
+  if (a.added.slots) return {0, number, 0, number};
+  return token_of(a.added.offsets, a.b, a.added.most, number);
+}
+REGARD_INLINE Token query_token(const Arguments& a, i64 number) {
+  return token_of(a.offsets_q, a.b, a.sq, number);
+}
+
+/// A row of the cache. A negative batch: none.
+struct CacheRow {
+  i64 batch, row;  // page or sequence, and the row in it
+};
+
+REGARD_INLINE CacheRow row_of_slot(const Arguments& a, i64 number) {
+  const i64 slot = a.added.wide_slots ? static_cast<const i64*>(a.added.slots)[number]
+                                      : static_cast<const i32*>(a.added.slots)[number];
+  const i64 rows = a.cache.page != 0 ? a.cache.page : a.sk;
+  if (slot < 0) return {-1, 0};
+  return {slot / rows, slot % rows};
+}
+
+/// Where a new token is written. Nowhere: a negative slot, length or page, and past the end of the cache.
+REGARD_INLINE CacheRow row_of_new_token(const Arguments& a, const Token& token) {
+  if (a.added.slots) return row_of_slot(a, token.row);
+  if (token.sequence >= a.b) return {-1, 0};
+  const i64 before = rows_before<i64>(a, token.sequence), row = before + token.index;
+  if (before < 0 || row >= a.sk) return {-1, 0};
+  const KeyRun run = key_run(a, Sequence{token.sequence, 0, 0, 0, a.sk}, row);
+  return {run.batch, run.row};
+}
+
+/// A position beyond the tables takes their nearest row.
+REGARD_INLINE i64 row_of_tables(const Arguments& a, i64 position) {
+  return larger<i64>(smaller<i64>(position, a.added.rope_rows - 1), 0);
+}
+/// The position of the first new token of a sequence.
+REGARD_INLINE i64 first_position(const Arguments& a, i64 sequence) {
+  return a.added.positions ? a.added.positions[sequence * a.added.positions_batch]
+                           : larger<i64>(rows_before<i64>(a, sequence), 0);
+}
+/// Which row of the tables rotates a new key. With rope, for tokens that are written.
+REGARD_INLINE i64 rope_row_of_new_token(const Arguments& a, const Token& token) {
+  const NewTokens& added = a.added;
+  if (added.positions && added.positions_row != 0)
+    return row_of_tables(
+        a, added.positions[token.batch * added.positions_batch + token.row * added.positions_row]);
+  return row_of_tables(a, first_position(a, token.sequence) + token.index);
+}
+/// Queries follow each other where a mask says which keys come before them.
+REGARD_INLINE i64 rope_row_of_query(const Arguments& a, const Token& token) {
+  return row_of_tables(a, first_position(a, token.sequence) + (a.positional ? token.index : 0));
+}
+
+/// The factor by which the cache's numbers of a row are multiplied: of a sequence, of a page, or of the row.
+REGARD_INLINE i64 batch_of_factor(const Arguments& a, const Token& token, const CacheRow& row) {
+  const auto kind = static_cast<Descale>(a.descale);
+  return kind == Descale::page || kind == Descale::token ? row.batch : token.sequence;
+}
+
+/// The elements of a row of the cache: `run` columns lie together, from one run to the next are `chunk`
+/// elements, and neighbours are `step` apart.
+struct Columns {
+  i64 chunk;  // 0: one run
+  i32 run, step;
+
+  REGARD_INLINE i64 element(i32 column) const {
+    if (chunk == 0) return static_cast<i64>(column) * step;
+    return column / run * chunk + column % run * step;
+  }
+};
+
+/// Vectorized pages keep 16 bytes together: of a key, or of one column of neighbouring rows.
+REGARD_INLINE i32 elements_together(const Arguments& a) {
+  return 16 / static_cast<i32>(bytes_of_dtype(a.kv));
+}
+REGARD_INLINE Columns columns_of_k(const Arguments& a) {
+  if (a.cache.k_chunk == 0) return {0, a.d, 1};
+  return {a.cache.k_chunk, elements_together(a), 1};
+}
+REGARD_INLINE Columns columns_of_v(const Arguments& a) {
+  return {0, a.dv, a.cache.v_chunk == 0 ? 1 : elements_together(a)};
+}
+/// The number of a row's first element, without that of its page or sequence and head.
+REGARD_INLINE i64 first_of_k(const Arguments& a, i64 row) {
+  return row * a.k.row;
+}
+REGARD_INLINE i64 first_of_v(const Arguments& a, i64 row) {
+  if (a.cache.v_chunk == 0) return row * a.v.row;
+  const i64 together = elements_together(a);
+  return row / together * a.cache.v_chunk + row % together;
+}
+
+}  // namespace regard

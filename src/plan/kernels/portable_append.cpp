@@ -1,0 +1,76 @@
+// kernels/portable/append.cu: some lanes write rows of new tokens into the cache, or rotate rows of queries.
+#include "kernels/portable/append_schedule.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/cost.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+
+namespace regard {
+namespace {
+
+constexpr AlgorithmField required[] = {&Algorithm::warps};
+
+std::span<const Rule> rules() {
+  static constexpr Rule list[] = {{"launch_fits", launch_fits},
+                                  {"cache_type_on_target", cache_type_on_target}};
+  return list;
+}
+
+/// Rows of a call with few tokens go to as many lanes as there are; with many, a lane has several heads, as
+/// it finds the place of a token once.
+PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
+  PortableAppendSchedule schedule;
+  const std::int64_t columns = std::max(p.d, p.dv), lanes = ceil_divide(columns, std::int64_t{append_width});
+  schedule.lanes_of_row = std::min<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(lanes))), target.wave);
+  constexpr std::int64_t threads_of_unit = 2048, most_heads = 8;
+  const std::int64_t threads = product({new_tokens(p), 2 * p.hk, schedule.lanes_of_row});
+  const std::int64_t rounds = threads / (4 * threads_of_unit * std::max<std::int64_t>(target.units, 1));
+  schedule.heads_together = std::clamp<std::int64_t>(rounds, 1, std::min(p.hk, most_heads));
+  return schedule;
+}
+
+Seconds seconds(const Plan& plan, const Stage&) {
+  return bytes_of_append(plan.problem) / chip_bytes_per_second(plan);
+}
+
+std::vector<ScheduleNumber> numbers(const Schedule& schedule) {
+  const auto own = schedule.as<PortableAppendSchedule>();
+  return {{"lanes_of_row", own.lanes_of_row}, {"heads_together", own.heads_together}};
+}
+
+}  // namespace
+
+Stage append_on_gpu(const Problem& p, const Target& target) {
+  const Target::Tile* tile = first_tile(target, portable_append.name);
+  const std::int64_t warps = tile == nullptr ? 1 : tile->algorithm.warps;
+  const PortableAppendSchedule schedule = schedule_of(p, target);
+  const std::int64_t rows_of_block = warps * target.wave / schedule.lanes_of_row;
+  const auto blocks = [&](std::int64_t tokens, std::int64_t sides, std::int64_t heads) {
+    return ceil_divide(product({tokens, sides, ceil_divide(heads, schedule.heads_together)}), rows_of_block);
+  };
+  const std::int64_t grid =
+      sum({blocks(new_tokens(p), 2, p.hk), rotates_queries(p) ? blocks(query_tokens(p), 1, p.hq) : 0});
+  Stage stage = stage_of(p, target, portable_append, tile, grid);
+  stage.schedule = Schedule(schedule);
+  return stage;
+}
+
+Result<Plan> plan_portable_append(const Problem& problem, const Target& target, const Target::Tile&,
+                                  const PlanOptions& options) {
+  Plan plan = start(problem, target, options);
+  plan.stages = {append_on_gpu(problem, target)};
+  return finish(std::move(plan));
+}
+
+const Kernel portable_append{.name = "portable_append",
+                             .depends_on = cache_types,
+                             .schedule = {"PortableAppendSchedule", sizeof(PortableAppendSchedule), numbers},
+                             .required = required,
+                             .rules = rules,
+                             .seconds = seconds};
+
+}  // namespace regard
