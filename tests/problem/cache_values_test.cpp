@@ -168,6 +168,14 @@ TEST(CacheValues, PagesOfNewTokensAreNeededLeftOfAWindowToo) {
   EXPECT_THAT(refused("append sq=0", {-1, -1, 2, -1}), HasSubstr("page_table[3] is -1"));
 }
 
+TEST(CacheValues, ASequenceThatTakesNothingNeedsNoPages) {
+  const Numbers offsets{REGARD_OFFSETS_NEW, {0, 0, 2}}, lengths{REGARD_LENGTHS_K, {5, 30}};
+  const char* problem = "append b=2 h=1 sq=0 sk=64 d=16 paged=16 pages=4 lengths snew=2 tnew=2";
+  EXPECT_EQ(refusal(problem, {offsets, lengths, {REGARD_PAGE_TABLE, {-1, -1, -1, -1, -1, 3, -1, -1}}}), "");
+  EXPECT_THAT(refusal(problem, {offsets, lengths, {REGARD_PAGE_TABLE, {-1, -1, -1, -1, -1, 4, -1, -1}}}),
+              HasSubstr("page_table[5] is 4"));
+}
+
 TEST(CacheValues, ASlotIsARowOfTheCache) {
   const auto refused = [](const char* words, Integers slots) {
     TensorSet tensors(*parse("append b=2 h=1 sq=0 sk=8 d=16 tnew=3 " + std::string(words)));

@@ -62,6 +62,8 @@ def test_a_page_list():
     offsets = {"page_offsets": ints(0, 1, 4)}
     assert text(DENSE, PAGES, **pages, **offsets) == "hk=2 sk=21 table=sglang paged=7 pages=9"
     assert text(DENSE, PAGES, **pages, **offsets, sk=99) == "hk=2 sk=99 table=sglang paged=7 pages=9"
+    request = read("fwd", {"q": DENSE, "k": PAGES, "v": PAGES}, {**pages, **offsets}, {})
+    assert request.longest == {"sk": 21}  # of the values: a call like it can need another problem
     with pytest.raises(ValueError, match="page_list needs page_offsets and last_page_lengths; page_offsets is miss"):
         text(DENSE, PAGES, **pages)
 
