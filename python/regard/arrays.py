@@ -23,8 +23,7 @@ _WORDS = {
     "float8_e4m3fnuz": "fp8_fnuz",
     "float8_e5m2fnuz": "fp8_e5m2_fnuz",
 }
-# Integer types that are not held by another type, and so are what they are called.
-_INTEGERS = {"int8": "int8", "int32": "int32", "int64": "int64"}
+_INTEGERS = ("int8", "int32", "int64")  # which stand for no other type
 # The type that holds each one in NumPy, which has neither bfloat16 nor 8-bit floats itself.
 _STORAGE: dict[str, Any] = {
     "fp32": numpy.float32,
@@ -107,10 +106,11 @@ def known_word(name: str, array: Any) -> str | None:
 
 
 def integer_word(name: str, array: Any) -> str | None:
-    """int8, int32 or int64; None for an array of another type. Lists hold int64."""
+    """int8, int32 or int64; None for an array of another type. Lists become int32 arrays."""
     if isinstance(array, (list, tuple)):
-        return "int64"
-    return _INTEGERS.get(_name_of(_dtype_of(name, array)))
+        return "int32"
+    word = _name_of(_dtype_of(name, array))
+    return word if word in _INTEGERS else None
 
 
 def bytes_of(name: str, array: Any) -> int:

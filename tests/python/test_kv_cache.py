@@ -144,6 +144,7 @@ def test_new_tokens():
     assert text(DENSE, cache, **new, offsets_new=ints(0, 4, 6), snew=5) == "hk=2 sk=11 snew=5 tnew=6"
     with pytest.raises(ValueError, match="packed new tokens need offsets_new"):
         text(DENSE, cache, **new)
+    assert "slots=int32" in text(DENSE, cache, pass_="append", **new, slots=[*range(6)])
     for dtype in ("int32", "int64"):
         slots = ints(*range(6), dtype=dtype)
         assert text(DENSE, cache, pass_="append", **new, slots=slots) == f"hk=2 sk=11 slots={dtype} tnew=6"
