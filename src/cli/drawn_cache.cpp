@@ -224,6 +224,7 @@ std::optional<DrawnCache> draw_cache(const CacheSizes& sizes, const std::vector<
                       : sizes.cache > 0 ? draw_sequences(sizes, draws, drawn)
                                         : true;
   if (!enough) return std::nullopt;
+  for (const Keys& keys : all) drawn.keys.push_back(keys.end - keys.begin);
   list_rows(sizes, all, drawn);
   return drawn;
 }

@@ -33,6 +33,8 @@ struct DrawnCache {
   std::vector<std::int32_t> page_offsets, page_list, last_page_lengths;
   std::vector<std::int64_t> slots;  ///< no row twice, and some -1
 
+  std::vector<std::int64_t> keys;  ///< of each sequence, with new tokens and without left padding
+
   /// A row of K and V.
   struct Row {
     std::int64_t batch, row;  ///< the first index, a page or a sequence, and the row in it

@@ -175,7 +175,8 @@ Problem parse_problem(const std::string& text) {
   const Fields fields = fields_of(problem);
   const bool attends = fields.pass != "append";
   if (attends && fields.sq == 0 && !gives(text, {"s", "sq"})) refuse_missing_length(text, "sq");
-  if (fields.sk == 0 && !gives(text, {"s", "sk"})) refuse_missing_length(text, "sk");
+  if (fields.pass != "merge" && fields.sk == 0 && !gives(text, {"s", "sk"}))
+    refuse_missing_length(text, "sk");
   return problem;
 }
 

@@ -132,7 +132,8 @@ Answer run_verb(const Request& request) {
       {"left_out", job.files.left_out}, {"written", Json::array()}};
   if (!job.sequences.q.offsets.empty() || !job.sequences.q.lengths.empty()) {
     report["lengths_q"] = lengths_of(job.sequences.q);
-    report["lengths_k"] = lengths_of(job.sequences.k);
+    report["lengths_k"] =
+        job.sequences.cache.keys.empty() ? lengths_of(job.sequences.k) : Json(job.sequences.cache.keys);
   }
   if (!request.out.empty()) {
     report["written"] = save_arrays(request.out, outputs_of(job.problem, job.tensors, request.convert));

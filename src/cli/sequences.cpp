@@ -23,6 +23,12 @@ struct Extent {
   std::string name;  ///< "q" or "k"
   std::int64_t b, longest, total;
   bool varlen, lengths;
+  std::int64_t least = 0, added = 0;  ///< of a KV cache: -1, and new tokens after a length
+
+  std::string limit() const {
+    return added == 0 ? fmt::format("s{}={}", name, longest)
+                      : fmt::format("s{}={} without {} new tokens", name, longest + added, added);
+  }
 };
 
 void check_lengths(const Lengths& lengths, const Extent& extent) {
@@ -31,9 +37,9 @@ void check_lengths(const Lengths& lengths, const Extent& extent) {
                           lengths.size(), extent.b));
   }
   for (const std::int64_t length : lengths) {
-    if (length >= 0 && length <= extent.longest) continue;
-    fail_with(fmt::format("--lengths-{} has {}, outside 0 to s{}={}; raise s{} to the longest", extent.name,
-                          length, extent.name, extent.longest, extent.name));
+    if (length >= extent.least && length <= extent.longest) continue;
+    fail_with(fmt::format("--lengths-{} has {}, outside {} to {}; raise s{} to the longest", extent.name,
+                          length, extent.least, extent.limit(), extent.name));
   }
 }
 
@@ -123,6 +129,41 @@ std::int64_t rows_of(const Side& side, std::int64_t longest, std::size_t i) {
   return side.offsets.empty() ? longest : side.offsets[i + 1] - side.offsets[i];
 }
 
+DrawnCache choose_cache(const Problem& problem, const Fields& fields, const Side& q, const GivenSide& k,
+                        std::uint64_t seed) {
+  const Tensor keys = problem.expected(REGARD_K).tensor;
+  CacheSizes sizes;
+  sizes.b = fields.b;
+  sizes.sk = fields.sk;
+  sizes.page = fields.paged;
+  sizes.pages = keys.shape[0];
+  sizes.cache = fields.cache > 0 || fields.slots ? keys.shape[0] : 0;
+  sizes.snew = fields.snew;
+  sizes.tnew = fields.tnew;
+  sizes.lists = fields.lists;
+  sizes.lengths = fields.lengths && !fields.lists;
+  sizes.left_padding = fields.left_padding;
+  sizes.slots = fields.slots;
+  sizes.window_left = fields.window_left;
+  sizes.sink_tokens = fields.sink_tokens;
+  sizes.top_left = fields.top_left;
+  if (fields.rope && !fields.given_positions)
+    sizes.rope_rows = problem.expected(REGARD_ROPE_COS).tensor.shape[0];
+  sizes.queries_follow = fields.masked;
+  DrawnCache given;
+  given.lengths.assign(k.lengths.begin(), k.lengths.end());
+  std::vector<std::int64_t> queries;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(fields.b); ++i)
+    queries.push_back(fields.pass == "fwd" ? rows_of(q, fields.sq, i) : 0);
+  std::optional<DrawnCache> drawn = draw_cache(sizes, queries, seed, std::move(given));
+  if (drawn) return std::move(*drawn);
+  fail_with(
+      fmt::format("the cache has {} {}, too few for new tokens of {} sequences, which must not share them; "
+                  "raise {}",
+                  keys.shape[0], fields.paged > 0 ? "pages" : "sequences", fields.b,
+                  fields.paged > 0 ? "pages" : "cache"));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_lengths(const std::string& text, const std::string& option) {
@@ -144,8 +185,25 @@ std::vector<std::int64_t> parse_lengths(const std::string& text, const std::stri
 Sequences choose_sequences(const Problem& problem, const GivenSide& q, const GivenSide& k,
                            std::uint64_t seed) {
   const Fields fields = fields_of(problem);
-  return {choose_side({"q", fields.b, fields.sq, fields.tq, fields.varlen, fields.lengths}, q, seed),
-          choose_side({"k", fields.b, fields.sk, fields.tk, fields.varlen, fields.lengths}, k, seed)};
+  const Extent queries{"q",       fields.b,      fields.sq,
+                       fields.tq, fields.varlen, fields.lengths && fields.pass != "append"};
+  Sequences sequences{choose_side(queries, q, seed), {}, {}};
+  if (!fields.is_cache()) {
+    sequences.k = choose_side(
+        {"k", fields.b, fields.sk, fields.tk, fields.varlen && fields.pass != "merge", fields.lengths}, k,
+        seed);
+    return sequences;
+  }
+  const std::int64_t added = fields.slots ? 0 : fields.snew;
+  const Extent keys{"k", fields.b, fields.sk - added, 0, false, fields.lengths && !fields.lists, -1, added};
+  if (!k.lengths.empty()) {
+    if (!keys.lengths) fail_with("--lengths-k needs the word lengths in the problem, and no list of pages");
+    check_lengths(k.lengths, keys);
+  }
+  check_count(keys, k);
+  sequences.cache = choose_cache(problem, fields, sequences.q, k, seed);
+  sequences.k.lengths = sequences.cache.lengths;
+  return sequences;
 }
 
 Problem with_sequences(const Problem& problem, const Sequences& sequences) {
@@ -157,12 +215,15 @@ Problem with_sequences(const Problem& problem, const Sequences& sequences) {
 }
 
 double flops_of(const Problem& problem, const Sequences& sequences) {
-  const bool dense = sequences.q.offsets.empty() && sequences.q.lengths.empty();
-  if (dense) return problem.flops();
   const Fields fields = fields_of(problem);
+  const bool dense =
+      sequences.q.offsets.empty() && sequences.q.lengths.empty() && sequences.cache.keys.empty();
+  if (dense || fields.pass == "append" || fields.pass == "merge") return problem.flops();
   std::map<std::pair<std::int64_t, std::int64_t>, double> count;  // number of sequences of each size
   for (std::size_t i = 0; i < static_cast<std::size_t>(fields.b); ++i) {
-    count[{rows_of(sequences.q, fields.sq, i), rows_of(sequences.k, fields.sk, i)}] += 1;
+    const std::int64_t keys =
+        sequences.cache.keys.empty() ? rows_of(sequences.k, fields.sk, i) : sequences.cache.keys[i];
+    count[{rows_of(sequences.q, fields.sq, i), keys}] += 1;
   }
   double total = 0;
   for (const auto& [size, times] : count) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/drawn_cache.h"
 #include "cli/fields.h"
 #include "regard/regard.hpp"
 
@@ -18,6 +19,7 @@ struct Side {
 
 struct Sequences {
   Side q, k;
+  DrawnCache cache;  ///< of a KV cache; its lengths are those of k, too
 };
 
 /// What the user gives about one side; vectors are empty where nothing is given.

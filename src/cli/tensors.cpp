@@ -45,7 +45,18 @@ void for_each_row(const Tensor& tensor, const Each& each) {
   }
 }
 
+/// int8 has factors of about 1 / 32.
+constexpr float integer_unit = 32;
+
+void fill_integers(const Tensor& tensor, const Random& random) {
+  for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    const float number = std::nearbyint(std::clamp(random.normal(i) * integer_unit, -128.0f, 127.0f));
+    static_cast<std::int8_t*>(tensor.data)[i] = static_cast<std::int8_t>(number);
+  }
+}
+
 void fill_floats(const Tensor& tensor, const Random& random) {
+  if (tensor.dtype == REGARD_INT8) return fill_integers(tensor, random);
   const std::int64_t count = elements_of(tensor);
   const Element element = element_of(tensor.dtype);
   switch (size_of(tensor)) {
@@ -76,10 +87,50 @@ void fill_slopes(const Tensor& tensor) {
   }
 }
 
-/// Factors in [0.5, 1.5).
-void fill_descale(const Tensor& tensor, const Random& random) {
+/// Factors in [0.5, 1.5), or those of `unit` times larger numbers.
+void fill_descale(const Tensor& tensor, const Random& random, float unit) {
   for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
-    static_cast<float*>(tensor.data)[i] = 0.5f + static_cast<float>(random.whole(i, 1023)) / 1024.0f;
+    static_cast<float*>(tensor.data)[i] = (0.5f + static_cast<float>(random.whole(i, 1023)) / 1024.0f) / unit;
+  }
+}
+
+/// A quarter of the parts is empty.
+void fill_lse(const Tensor& tensor, const Random& random) {
+  for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    static_cast<float*>(tensor.data)[i] = random.bits(i) % 4 == 0 ? -INFINITY : random.normal(i);
+  }
+}
+
+/// Angles of the usual frequencies.
+void fill_rope(const Tensor& tensor, bool cosine) {
+  const std::int64_t columns = tensor.shape[1];
+  const Element element = element_of(tensor.dtype);
+  for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    const double frequency =
+                     std::pow(10000, -static_cast<double>(i % columns) / static_cast<double>(columns)),
+                 angle = static_cast<double>(i / columns) * frequency;
+    const auto value = static_cast<float>(cosine ? std::cos(angle) : std::sin(angle));
+    if (element == Element::f32)
+      static_cast<float*>(tensor.data)[i] = value;
+    else
+      static_cast<std::uint16_t*>(tensor.data)[i] = static_cast<std::uint16_t>(narrow(element, value));
+  }
+}
+
+/// `after`: further positions that follow each number.
+void fill_positions(const Tensor& tensor, const Random& random, std::int64_t rows, std::int64_t after) {
+  for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    static_cast<std::int32_t*>(tensor.data)[i] =
+        static_cast<std::int32_t>(random.whole(i, std::max<std::int64_t>(rows - 1 - after, 0)));
+  }
+}
+
+void fill_slots(const Tensor& tensor, const std::vector<std::int64_t>& slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (tensor.dtype == REGARD_INT64)
+      static_cast<std::int64_t*>(tensor.data)[i] = slots[i];
+    else
+      static_cast<std::int32_t*>(tensor.data)[i] = static_cast<std::int32_t>(slots[i]);
   }
 }
 
@@ -101,7 +152,8 @@ void fill_bits(const Tensor& tensor, const Random& random) {
   }
 }
 
-void fill_random(const Tensor& tensor, regard_role role, std::uint64_t seed, std::int64_t sk) {
+/// `unit`: what 1 is in K and V before their factors.
+void fill_random(const Tensor& tensor, regard_role role, std::uint64_t seed, std::int64_t sk, float unit) {
   const Random random(seed, role);
   switch (role) {
     case REGARD_ALIBI:
@@ -109,7 +161,13 @@ void fill_random(const Tensor& tensor, regard_role role, std::uint64_t seed, std
     case REGARD_DESCALE_Q:
     case REGARD_DESCALE_K:
     case REGARD_DESCALE_V:
-      return fill_descale(tensor, random);
+      return fill_descale(tensor, random, unit);
+    case REGARD_LSE:
+    case REGARD_PARTIAL_LSE:
+      return fill_lse(tensor, random);
+    case REGARD_ROPE_COS:
+    case REGARD_ROPE_SIN:
+      return fill_rope(tensor, role == REGARD_ROPE_COS);
     case REGARD_RANGES:
       return fill_ranges(tensor, random, sk);
     case REGARD_BITS:
@@ -119,8 +177,23 @@ void fill_random(const Tensor& tensor, regard_role role, std::uint64_t seed, std
   }
 }
 
+/// Where the numbers of a role come from that are not random by themselves; null: from nowhere.
 const std::vector<std::int32_t>* sequence_numbers(regard_role role, const Sequences& sequences) {
   switch (role) {
+    case REGARD_OFFSETS_NEW:
+      return &sequences.cache.offsets_new;
+    case REGARD_LEFT_PADDING:
+      return &sequences.cache.left_padding;
+    case REGARD_CACHE_INDEX:
+      return &sequences.cache.cache_index;
+    case REGARD_PAGE_TABLE:
+      return &sequences.cache.page_table;
+    case REGARD_PAGE_OFFSETS:
+      return &sequences.cache.page_offsets;
+    case REGARD_PAGE_LIST:
+      return &sequences.cache.page_list;
+    case REGARD_LAST_PAGE_LENGTHS:
+      return &sequences.cache.last_page_lengths;
     case REGARD_OFFSETS_Q:
       return &sequences.q.offsets;
     case REGARD_OFFSETS_K:
@@ -160,29 +233,131 @@ std::string_view advice_for(regard_role role, Element from, Element to) {
   return "; --convert rounds it";
 }
 
+/// The elements of one row of K or V of a KV cache, as bytes: runs of `size` that are `step` apart.
+template <class Each>
+void for_each_run(const Tensor& tensor, regard_role role, const Fields& fields, const DrawnCache::Row& row,
+                  std::int64_t head, const Each& each) {
+  const auto size = static_cast<std::int64_t>(size_of(tensor));
+  auto* const data = static_cast<std::byte*>(tensor.data);
+  const std::int64_t columns = role == REGARD_K ? fields.d : fields.dv;
+  if (!fields.vectorized) {  // [.., rows, hk, columns]
+    each(data +
+             (row.batch * tensor.strides[0] + row.row * tensor.strides[1] + head * tensor.strides[2]) * size,
+         columns * size);
+    return;
+  }
+  const std::int64_t together = 16 / size;
+  std::byte* const start = data + (row.batch * tensor.strides[0] + head * tensor.strides[1]) * size;
+  for (std::int64_t c = 0; c < columns; c += role == REGARD_K ? together : 1) {
+    if (role == REGARD_K)  // [pages, hk, d/x, page*x]
+      each(start + (c / together * tensor.strides[2] + row.row * together) * size, together * size);
+    else  // [pages, hk, page/x, dv*x]
+      each(start + (row.row / together * tensor.strides[2] + c * together + row.row % together) * size, size);
+  }
+}
+
+/// Rows that a call does not read, and their factors, become NaN, or the lowest number of int8.
+void hide_rows(const Arguments& arguments, const Fields& fields, const DrawnCache& cache) {
+  const std::int64_t rows = fields.paged > 0 ? fields.paged : fields.sk,
+                     all = arguments[REGARD_K].shape[0] * rows;
+  std::vector<bool> read(static_cast<std::size_t>(all));
+  for (const DrawnCache::Row& row : cache.rows)
+    read[static_cast<std::size_t>(row.batch * rows + row.row)] = true;
+  for (const regard_role role : {REGARD_K, REGARD_V}) {
+    const Tensor& tensor = arguments[role];
+    const int byte = tensor.dtype == REGARD_INT8 ? 0x80 : 0xff;
+    const bool fnuz = tensor.dtype == REGARD_FP8_FNUZ || tensor.dtype == REGARD_FP8_E5M2_FNUZ;
+    auto* const factors =
+        static_cast<float*>(arguments[role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V].data);
+    for (std::int64_t i = 0; i < all; ++i) {
+      if (read[static_cast<std::size_t>(i)]) continue;
+      for (std::int64_t head = 0; head < fields.hk; ++head) {
+        for_each_run(tensor, role, fields, {i / rows, i % rows}, head,
+                     [&](std::byte* run, std::int64_t bytes) {
+                       std::memset(run, fnuz ? 0x80 : byte, static_cast<std::size_t>(bytes));
+                     });
+        if (fields.factors_of_tokens && factors != nullptr) factors[i * fields.hk + head] = NAN;
+      }
+    }
+  }
+}
+
+/// O of empty parts is never read.
+void hide_empty_parts(const Tensor& o, const Tensor& lse) {
+  const std::int64_t tokens = o.shape[1], heads = o.shape[2], columns = o.shape[3];
+  const auto row_bytes = static_cast<std::size_t>(columns) * size_of(o);
+  for (std::int64_t i = 0; i < elements_of(lse); ++i) {  // [parts, heads, tokens]
+    if (!std::isinf(static_cast<const float*>(lse.data)[i])) continue;
+    const std::int64_t token = i % tokens, head = i / tokens % heads, part = i / tokens / heads;
+    auto* const row = static_cast<std::byte*>(o.data) +
+                      static_cast<std::size_t>((part * tokens + token) * heads + head) * row_bytes;
+    std::memset(row, 0xff, row_bytes);
+  }
+}
+
+/// Numbers that say where the keys of a cache are belong together.
+void refuse_some_numbers(const Problem& problem, const std::map<regard_role, LoadedArray>& files) {
+  constexpr regard_role numbers[] = {REGARD_PAGE_TABLE,   REGARD_PAGE_OFFSETS,      REGARD_PAGE_LIST,
+                                     REGARD_CACHE_INDEX,  REGARD_LAST_PAGE_LENGTHS, REGARD_OFFSETS_NEW,
+                                     REGARD_LEFT_PADDING, REGARD_LENGTHS_K};
+  std::string given, missing;
+  for (const regard_role role : numbers) {
+    const regard_use use = problem.expected(role).use;
+    if (use == REGARD_UNUSED) continue;
+    if (files.contains(role)) {
+      if (role != REGARD_LENGTHS_K) given = regard_role_name(role);
+    } else if (use != REGARD_OPTIONAL_INPUT || role == REGARD_LENGTHS_K) {
+      missing = regard_role_name(role);
+    }
+  }
+  if (given.empty() || missing.empty()) return;
+  fail_with(
+      fmt::format("{} says where the keys of the cache are, together with {}: give both as files, or neither",
+                  given, missing));
+}
+
 }  // namespace
 
 Tensors::Tensors(const Problem& problem, const Sequences& sequences,
                  const std::map<regard_role, LoadedArray>& files, bool convert, std::uint64_t seed) {
-  const std::int64_t sk = fields_of(problem).sk;
+  const Fields fields = fields_of(problem);
+  const float unit = problem.expected(REGARD_K).tensor.dtype == REGARD_INT8 ? integer_unit : 1;
+  if (fields.is_cache()) refuse_some_numbers(problem, files);
+  bool given_cache = false;
   arguments_.dropout(seed);
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
-    const auto [use, expected] = problem.expected(role);
+    auto [use, expected] = problem.expected(role);
     const auto file = files.find(role);
     const std::vector<std::int32_t>* numbers = sequence_numbers(role, sequences);
     if (use == REGARD_UNUSED) continue;
     if (use != REGARD_OUTPUT && file != files.end()) {
+      given_cache |= numbers != nullptr || role == REGARD_K || role == REGARD_V;
       read(role, expected, file->second, convert);
     } else if (use != REGARD_OUTPUT && numbers != nullptr && !numbers->empty()) {
+      if (role == REGARD_PAGE_LIST) expected.shape[0] = std::ssize(*numbers);
       allocate(role, expected);
       std::memcpy(arguments_[role].data, numbers->data(), numbers->size() * sizeof(std::int32_t));
     } else if (use != REGARD_OPTIONAL_INPUT) {
       allocate(role, expected);
-      const bool computed = use == REGARD_OUTPUT || role == REGARD_O || role == REGARD_LSE;
-      if (!computed) fill_random(arguments_[role], role, seed, sk);
+      const bool computed =
+          use == REGARD_OUTPUT || (use == REGARD_INPUT && (role == REGARD_O || role == REGARD_LSE));
+      const Tensor& tensor = arguments_[role];
+      if (role == REGARD_SLOTS) {
+        fill_slots(tensor, sequences.cache.slots);
+      } else if (role == REGARD_POSITIONS) {
+        fill_positions(tensor, Random(seed, role), problem.expected(REGARD_ROPE_COS).tensor.shape[0],
+                       fields.first_positions ? std::max(fields.snew, fields.sq) - 1 : 0);
+      } else if (!computed) {
+        fill_random(tensor, role, seed, fields.sk, unit);
+      }
     }
   }
+  if (fields.is_cache() && fields.pass == "fwd" && !given_cache)
+    hide_rows(arguments_, fields, sequences.cache);
+  const bool drawn_parts = !files.contains(REGARD_PARTIAL_O) && !files.contains(REGARD_PARTIAL_LSE);
+  if (fields.pass == "merge" && drawn_parts)
+    hide_empty_parts(arguments_[REGARD_PARTIAL_O], arguments_[REGARD_PARTIAL_LSE]);
 }
 
 void Tensors::allocate(regard_role role, const Tensor& expected) {

@@ -39,6 +39,11 @@ def test_backward_reads_o_and_lse_of_a_forward_run(regard_json):
         "fwd fp8 b=2 h=2 s=40 d=64 descale=head",
         "bwd fp32 b=2 h=2 s=40 d=64 bias=b1 dbias sink",
         "bwd bf16 b=2 hq=4 hk=1 s=40 d=64 varlen dropout=0.2",
+        "fwd bf16 b=6 hq=4 hk=2 sq=2 sk=50 d=64 paged=7 lengths left_padding mask=causal",
+        "fwd fp32 b=6 hq=4 hk=2 sq=2 sk=50 d=64 paged=16 pages=40 table=sglang mask=window:9,0,sink=3 layout=bhsd",
+        "fwd bf16 b=6 hq=4 hk=2 sq=2 sk=50 d=64 paged=16 kv_layout=vectorized kv=int8 descale=token lengths",
+        "fwd fp16 b=3 hq=4 hk=2 sq=5 tq=9 sk=50 d=64 varlen cache=4 kv=fp8 descale=head lengths",
+        "fwd fp16 b=5 hq=4 hk=2 sq=1 sk=50 d=64 cache=2 lengths",
     ],
 )
 def test_makes_inputs_for_every_feature(regard_json, problem):
