@@ -16,13 +16,22 @@ constexpr bool row_factors = config::descale == Descale::token;
 /// of the run. Entries of the page table are read for these keys alone.
 template <class Use>
 REGARD_INLINE void for_each_run(const Head& head, const SeenKeys& keys, const Use& use) {
-  for (Range range : keys)
-    while (!range.empty()) {
-      const KeyRun run = key_run(head.arguments, head.sequence, range.begin);
-      const i64 count = smaller(run.count, range.count());
-      use(range.begin, run, count);
-      range.begin += count;
+  const KvCache& cache = head.arguments.cache;
+  for (const Range& range : keys) {
+    if (range.empty()) continue;
+    KeyRun run = key_run(head.arguments, head.sequence, range.begin);
+    if constexpr (!config::paged) {
+      use(range.begin, run, range.count());
+    } else {  // only the first of the runs takes a division
+      const i32* page = pages_of(cache, head.batch) + (head.sequence.first_k + range.begin) / cache.page;
+      for (i64 key = range.begin; key < range.end; run = {*++page, 0, cache.page}) {
+        const i64 count = smaller(run.count, range.end - key);
+        use(key, run, count);
+        key += count;
+        if (key == range.end) break;  // what follows in the table may be anything, or nothing
+      }
     }
+  }
 }
 
 /// The first row of a run.
@@ -61,12 +70,17 @@ struct RowFactors {
     if constexpr (row_factors) {
       for (i64 i = 0; i < capacity; ++i) k[i] = v[i] = 1.0f;
       for_each_run(head, seen, [&](i64 key, const KeyRun& run, i64 count) {
-        for (i64 i = 0; i < count; ++i) {
-          k[key - first_key + i] = factor_of(head.arguments.descale_k, run.batch, head.kv_head, run.row + i);
-          v[key - first_key + i] = factor_of(head.arguments.descale_v, run.batch, head.kv_head, run.row + i);
-        }
+        load(k + (key - first_key), head, head.arguments.descale_k, run, count);
+        load(v + (key - first_key), head, head.arguments.descale_v, run, count);
       });
     }
+  }
+
+ private:
+  static void load(float* to, const Head& head, const Rows& factors, const KeyRun& run, i64 count) {
+    if (factors.data == nullptr) return;
+    const float* from = row_of<const float>(factors, run.batch, head.kv_head, run.row);
+    for (i64 i = 0; i < count; ++i, from += factors.row) to[i] = *from;
   }
 };
 

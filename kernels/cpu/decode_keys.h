@@ -14,6 +14,8 @@ struct StridedRows {
   REGARD_INLINE const u8* row(i64 key) const { return first + key * stride; }
   /// The row that is prefetched while `key` is in use; it need not exist.
   REGARD_INLINE const u8* ahead(i64 key) const { return row(key + rows_ahead); }
+  /// Those from the row `key` on.
+  REGARD_INLINE StridedRows after(i64 key) const { return {row(key), stride}; }
   /// Whether rows lie one after the other.
   REGARD_INLINE bool together(i64 row_bytes) const { return stride == row_bytes; }
 };
@@ -23,6 +25,7 @@ struct ListedRows {
   const u8 *const *rows, *const *next;
   REGARD_INLINE const u8* row(i64 key) const { return rows[key]; }
   REGARD_INLINE const u8* ahead(i64 key) const { return next[key]; }
+  REGARD_INLINE ListedRows after(i64 key) const { return {rows + key, next + key}; }
   REGARD_INLINE bool together(i64) const { return false; }
 };
 
@@ -79,11 +82,16 @@ class PagedKeys {
   alignas(64) static constexpr u8 zeros[larger(k_bytes, v_bytes)] = {};
 
   REGARD_NOINLINE void list(const Head& head, const CommonKeys& common, Step& step, i64 first_key, i64 end) {
-    for (i64 i = 0; i < config::block_k; ++i) step.k[i] = step.v[i] = zeros;
+    i64 listed = 0;
+    const auto list_zeros = [&](i64 before) {
+      for (; listed < before; ++listed) step.k[listed] = step.v[listed] = zeros;
+    };
     const SeenKeys seen = seen_keys(common, first_key, smaller(first_key + config::block_k, end));
     for_each_run(head, seen, [&](i64 key, const KeyRun& run, i64 count) {
       const Arguments& a = head.arguments;
       const i64 first = key - first_key;
+      list_zeros(first);
+      listed = first + count;
       if constexpr (vectorized_pages) {
         for (i64 i = 0; i < count; ++i) {
           u8 *const k = memory_ + (first + i) * k_bytes, *const v = memory_ + config::block_k * k_bytes +
@@ -102,6 +110,7 @@ class PagedKeys {
         }
       }
     });
+    list_zeros(config::block_k);
   }
 
   u8* memory_;

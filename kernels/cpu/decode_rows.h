@@ -35,7 +35,7 @@ struct RowParts {
 
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
-/// Numbers of a cache with 8 bits become bf16 only where pairs are an operand: all of them are bf16 numbers.
+/// All numbers of 8 bits are bf16 numbers, but become those only where pairs are an operand.
 constexpr bool by_twos = vnni || config::kv == DType::bf16;
 constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
 
@@ -44,15 +44,25 @@ REGARD_INLINE void take_apart(Floats* to, Words twos) {
   to[1] = bits_as<Floats>(twos & 0xffff0000u);
 }
 
-/// One part of a row in one vector: neighbouring numbers are two bf16 where they are read by twos.
+/// Whether the pairs of a row are those of its two halves: a number of 8 bits is a bf16 as the upper half of
+/// an fp32, which makes them without a conversion. (Q is then stored in the same order.)
+constexpr bool pairs_of_halves = vnni && config::kv != DType::bf16;
+
+/// The bf16 numbers of `low`, which are exact, paired with those of `high`.
+REGARD_INLINE Floats pair_of_exact(Floats low, Floats high) {
+  return bits_as<Floats>(bits_as<Words>(low) >> 16 | (bits_as<Words>(high) & 0xffff0000u));
+}
+
+/// One part of a row in one vector: where it is read by twos, each lane is a pair of bf16.
 template <DType dtype>
 REGARD_INLINE Floats load_part(const u8* from) {
-  if constexpr (!by_twos)
-    return load_floats<dtype>(from);
-  else if constexpr (dtype == DType::bf16)
+  const u8* const half = from + lanes * bytes_of<dtype>;
+  if constexpr (pairs_of_halves)
+    return pair_of_exact(load_floats<dtype>(from), load_floats<dtype>(half));
+  else if constexpr (by_twos)
     return load<Floats>(from);
   else
-    return bfloats_in_order(load_floats<dtype>(from), load_floats<dtype>(from + lanes * bytes_of<dtype>));
+    return load_floats<dtype>(from);
 }
 
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
@@ -67,9 +77,9 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
   Floats numbers = load_part<dtype>(DepthPartsOf<dtype>::readable(row, part, copy));
   constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
   if constexpr (last && overlap > 0) {
-    const Ints positions = by_twos ? 2 * lane_numbers() : lane_numbers();
-    const Ints low = positions >= overlap;
-    const Ints keep = by_twos ? (low & 0xffff) | ((positions + 1 >= overlap) << 16) : low;
+    const Ints positions = by_twos && !pairs_of_halves ? 2 * lane_numbers() : lane_numbers();
+    const Ints low = positions >= overlap, other = positions + (pairs_of_halves ? lanes : 1) >= overlap;
+    const Ints keep = by_twos ? (low & 0xffff) | (other << 16) : low;
     numbers = bits_as<Floats>(bits_as<Ints>(numbers) & keep);
   }
   if constexpr (depth_vectors == 2)
@@ -88,11 +98,19 @@ template <bool both>
 REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, const u8* next, i64 part) {
   u8 copy[ColumnParts::bytes];
   const u8* from = ColumnParts::readable(row, part, copy);
-  if constexpr (vnni) {
-    const Numbers16 a = bits_as<Numbers16>(load_part<config::kv>(from));
+  if constexpr (pairs_of_halves) {
+    u8 other_copy[ColumnParts::bytes];
+    const u8* other = both ? ColumnParts::readable(next, part, other_copy) : from;
+    constexpr i64 half = lanes * bytes_of<config::kv>;
+    REGARD_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const Floats b = both ? load_floats<config::kv>(other + i * half) : Floats{};
+      to[i] = pair_of_exact(load_floats<config::kv>(from + i * half), b);
+    }
+  } else if constexpr (vnni) {
+    const Numbers16 a = load<Numbers16>(from);
     Numbers16 b{};
-    if constexpr (both)
-      b = bits_as<Numbers16>(load_part<config::kv>(ColumnParts::readable(next, part, copy)));
+    if constexpr (both) b = load<Numbers16>(ColumnParts::readable(next, part, copy));
     to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
     to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
   } else if constexpr (by_twos) {
@@ -105,7 +123,9 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, con
 /// The lower or upper half of the numbers of a part, from its two vectors.
 template <bool upper, int... lane>
 REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
-  if constexpr (vnni)
+  if constexpr (pairs_of_halves)
+    return upper ? b : a;
+  else if constexpr (vnni)
     return __builtin_shufflevector(a, b,
                                    ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
   else

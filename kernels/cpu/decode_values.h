@@ -58,17 +58,19 @@ struct DecodeValues {
     sums.load_from(address, width);
     if (factors) sums.scale_rows(factors + row);
     i64 key = keys.begin;
+    auto v = values.after(key);
     const float* p_of_keys = p + key / ways * rows + row;
     if (key % ways != 0) {  // the first of the pair has no weight
-      add_keys<true>(sums, p_of_keys, values.row(key), values.row(key), part);
+      add_keys<true>(sums, p_of_keys, v.row(0), v.row(0), part);
       ++key;
+      v = v.after(1);
       p_of_keys += rows;
     }
-    for (; key + ways <= keys.end; key += ways, p_of_keys += rows) {
-      if constexpr (first_use) fetch_ahead<parts>(key, part);
-      add_keys<true>(sums, p_of_keys, values.row(key), values.row(key + ways - 1), part);
+    for (; key + ways <= keys.end; key += ways, v = v.after(ways), p_of_keys += rows) {
+      if constexpr (first_use) fetch_ahead<parts>(v, part);
+      add_keys<true>(sums, p_of_keys, v.row(0), v.row(ways - 1), part);
     }
-    if (key < keys.end) add_keys<false>(sums, p_of_keys, values.row(key), nullptr, part);
+    if (key < keys.end) add_keys<false>(sums, p_of_keys, v.row(0), nullptr, part);
     sums.store_to(address, width);
   }
 
@@ -90,10 +92,10 @@ struct DecodeValues {
 
   /// Prefetches the same numbers of later keys.
   template <int parts>
-  REGARD_INLINE void fetch_ahead(i64 key, i64 part) const {
+  REGARD_INLINE void fetch_ahead(const decltype(DecodeKeys::v)& v, i64 part) const {
     REGARD_UNROLL
     for (int way = 0; way < ways; ++way) {
-      const u8* from = values.ahead(key + way) + ColumnParts::first(part) * bytes_of<config::kv>;
+      const u8* from = v.ahead(way) + ColumnParts::first(part) * bytes_of<config::kv>;
       REGARD_UNROLL
       for (i64 byte = 0; byte < parts * ColumnParts::bytes; byte += 64) __builtin_prefetch(from + byte, 0, 2);
     }

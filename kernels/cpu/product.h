@@ -58,19 +58,6 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
   }
 }
 
-/// Two neighbouring vectors as one of bf16, in order. A template, as pair_of.
-template <class Vector>
-REGARD_INLINE Vector bfloats_in_order(Vector low, Vector high) {
-  if constexpr (target::bf16_convert) {
-    Vector result;
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(result) : "v"(low), "v"(high));
-    return result;
-  } else {
-    Halves halves[2] = {bfloats(low), bfloats(high)};
-    return load<Vector>(halves);
-  }
-}
-
 /// Two neighbouring vectors as bf16, in order.
 template <class Vector>
 REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {

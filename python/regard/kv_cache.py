@@ -115,7 +115,7 @@ def _batch(options: dict[str, Any], tensors: dict[str, Any]) -> int:
         return shape_of("offsets_q", tensors["offsets_q"])[0] - 1
     if "q" not in tensors:
         return sequences_of_new(options, tensors)
-    layout = options.get("layout", "bshd")
+    layout: str = options.get("layout", "bshd")
     return shape_of("q", tensors["q"])[layout.index("b")]
 
 

@@ -121,7 +121,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     if mask:
         words.append(mask)
     varlen = "offsets_q" in tensors
-    longest = {name: options[name] for name in ("sq", "sk", "snew") if name in options}
+    longest: dict[str, Any] = {name: options[name] for name in ("sq", "sk", "snew") if name in options}
     text = " ".join([*words, *_words_of(options)])
 
     specs = _stated(text).outputs

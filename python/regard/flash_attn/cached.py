@@ -193,8 +193,10 @@ def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
     if lengths.is_meta or (lengths.is_cuda and torch.cuda.is_current_stream_capturing()):
         return
     offsets, k_new = options.get("offsets_new"), options.get("k_new")
-    added = offsets.diff() if offsets is not None else 0 if k_new is None else k_new.shape[1]
-    longest = int((lengths + added).max())
+    if offsets is not None:
+        longest = int((lengths + offsets.diff()).max())
+    else:
+        longest = int(lengths.max()) + (0 if k_new is None else k_new.shape[1])
     if longest > cache.rows:
         raise RuntimeError(
             f"{cache.names.table} has room for {cache.rows} rows of a sequence, and {cache.names.lengths} with the new "

@@ -9,14 +9,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..call import run_call
-from ..errors import wrong_type
 from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
-from .caching import attention_appended, refuse_recorded, written_factors
+from .caching import attention_appended, has_cache, refuse_recorded, written_factors
 from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
-from .tensors import bare, is_eager, written
+from .tensors import bare, is_eager, refuse_types, written
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -67,7 +66,8 @@ def attention(
 
     Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; seed=
     (and offset=) select a mask instead. Under autocast q, k, v and bias are cast as PyTorch's attention casts
-    them. torch.use_deterministic_algorithms(True) implies deterministic=True.
+    them, but not where k and v are a KV cache, which has a type of its own. torch.use_deterministic_algorithms(True)
+    implies deterministic=True.
 
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
@@ -79,7 +79,7 @@ def attention(
         outputs["out" if isinstance(out, str) else "o"] = out
     if forward_ad._current_level >= 0:
         refuse_tangents(q, k, v, *options.values())
-    if is_autocast(q):
+    if is_autocast(q) and not has_cache(options):
         q, k, v = cast(q), cast(k), cast(v)
         if isinstance(options.get("bias"), Tensor):
             options["bias"] = cast(options["bias"])
@@ -106,15 +106,6 @@ def attention(
     if appends:
         written(k, v, *written_factors(options))
     return results
-
-
-def refuse_types(**inputs: Any) -> None:
-    for name, value in inputs.items():
-        if not isinstance(value, Tensor):
-            raise wrong_type(
-                f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
-                "regard.attention arrays of any library"
-            )
 
 
 def attention_varlen(

@@ -13,13 +13,14 @@ from ..errors import RefusedError
 from .encoding import decode, encode, without_empty_lists
 from .operators import refuse_devices
 from .shapes import Sizes
-from .tensors import bare, is_eager, refuse_own_functions, written
+from .tensors import bare, is_eager, refuse_own_functions, refuse_types, written
 
 APPEND, ATTENTION = "regard::append", "regard::attention_appended"
 _OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
 _FACTORS = "Tensor(c!)? descale_k, Tensor(d!)? descale_v"  # those of each token, which are written
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _DEVICES = ("cpu", "cuda")
+_OF_CACHES = ("k_new", "page_table", "page_list", "cache_index", "cache", "left_padding")
 
 torch.library.define(
     APPEND, f"(Tensor(a!) k, Tensor(b!) v, Tensor k_new, Tensor v_new, {_FACTORS}, {_OPTIONS}) -> ()", tags=_TAGS
@@ -36,6 +37,7 @@ _attention_op = torch.ops.regard.attention_appended.default
 def append(k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, **options: Any) -> None:
     """`regard.append` for tensors of PyTorch: writes new keys and values into a KV cache. Graphs hold it as an operator
     that changes k and v. Autograd does not record it."""
+    refuse_types(k=k, v=v, k_new=k_new, v_new=v_new)
     refuse_recorded(k, v, k_new, v_new)
     factors = written_factors(options)
     if is_eager(k_new):
@@ -44,6 +46,11 @@ def append(k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, **options: Any) -
         return written(k, v, *factors)
     refuse_own_functions({"k": k, "v": v, "k_new": k_new, "v_new": v_new, **options})
     _append_op(k, v, k_new, v_new, *_encoded(options, factors, k))
+
+
+def has_cache(options: dict[str, Any]) -> bool:
+    """Whether k and v are a KV cache."""
+    return any(options.get(name) is not None for name in _OF_CACHES)
 
 
 def refuse_recorded(*tensors: Tensor) -> None:

@@ -10,10 +10,10 @@ from torch import Tensor
 from ..arrays import bits_by_torch
 from ..errors import InvalidError, invalid, wrong_type
 from ..words import dropout_words
-from .attention import attention, refuse_types
+from .attention import attention
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
-from .tensors import is_causal_bias, refuse_freed
+from .tensors import is_causal_bias, refuse_freed, refuse_types
 
 
 def sdpa(

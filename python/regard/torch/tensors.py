@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from ..errors import invalid
+from ..errors import invalid, wrong_type
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types that can have gradients
 INPUTS = ("q", "k", "v")
@@ -20,6 +20,15 @@ DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
 def tensor_names(options: dict[str, Any]) -> tuple[str, ...]:
     """The names of those options that are tensors."""
     return tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+
+
+def refuse_types(**inputs: Any) -> None:
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            raise wrong_type(
+                f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
+                "regard.attention arrays of any library"
+            )
 
 
 def bare(value: Any) -> Any:

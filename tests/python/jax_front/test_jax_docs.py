@@ -11,7 +11,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/jax.md"
 
 def test_the_page_runs():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names = {}
     for block in blocks:
         exec(block, names)

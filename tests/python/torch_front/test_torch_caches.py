@@ -132,6 +132,25 @@ def test_the_operators_are_sound():
     )
 
 
+def test_autocast_leaves_the_cache_as_it_is():
+    made, expected = cache(), written(*NEW)
+    with torch.autocast("cpu", torch.bfloat16):
+        o = regard.torch.attention(
+            *(numbers(9, 3, 3, 4, D), made.k, made.v),
+            k_new=NEW[0],
+            v_new=NEW[1],
+            lengths_k=LENGTHS,
+            page_table=TABLE,
+        )
+    assert o.dtype == torch.float32 and torch.equal(made.k, expected.k)
+
+
+def test_what_is_no_tensor():
+    made = cache()
+    with pytest.raises(TypeError, match="k_new is of type ndarray; regard.torch takes tensors"):
+        regard.torch.append(made.k, made.v, NEW[0].numpy(), NEW[1], lengths_k=LENGTHS, page_table=TABLE)
+
+
 def test_gradients_are_refused():
     made, q = cache(), numbers(9, 3, 3, 4, D).requires_grad_()
     words = {"lengths_k": LENGTHS, "page_table": TABLE}

@@ -9,8 +9,8 @@ from ...hosts import require
 
 require("regard.torch.transformers", "transformers")
 
-from .registering import register  # noqa: E402
+from .registering import register, register_paged  # noqa: E402
 
 del require
 
-__all__ = ["register"]
+__all__ = ["register", "register_paged"]
