@@ -1,5 +1,7 @@
 #include "compiler.h"
 
+#include <map>
+
 #include "finalizing.h"
 #include "foreign.h"
 
@@ -7,14 +9,19 @@ namespace regard::python {
 
 nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
   static PyObject* const dynamo = PyUnicode_InternFromString("torch._dynamo");
-  static PyObject* disabled = nullptr;  // the function as wrapped by the compiler's module; never freed
-  if (disabled == nullptr) {
+  // The functions as wrapped by the compiler's module. There are few, and none is freed.
+  static std::map<PyObject*, PyObject*> disabled;
+  PyObject* called = function.ptr();
+  if (const auto known = disabled.find(called); known != disabled.end()) {
+    called = known->second;
+  } else {
     // Another thread may be importing it: whatever is missing now is looked up again at the next call.
     PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo);
-    if (module != nullptr && has(module, "disable"))
-      disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
+    if (module != nullptr && has(module, "disable")) {
+      called = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
+      disabled.emplace(function.inc_ref().ptr(), called);
+    }
   }
-  PyObject* const called = disabled != nullptr ? disabled : function.ptr();
   nb::object result =
       nb::steal(hang_if_finalizing([&] { return PyObject_CallObject(called, arguments.ptr()); }));
   if (!result.is_valid()) throw nb::python_error();

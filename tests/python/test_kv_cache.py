@@ -20,8 +20,15 @@ def ints(*values, dtype="int32"):
 def text(q, k, v=None, pass_="fwd", **options):
     """The words of the problem but those of q's sizes: b=2, or packed tq=5, hq=4 and d=16."""
     problem = regard.Problem(read(pass_, {"q": q, "k": k, "v": k if v is None else v}, options, {}).text)
-    of_q = {"fwd", "append", "fp16", "b=2", "hq=4", "d=16", "sq=3", "varlen", "tq=5"}
+    of_q = {"fwd", "fp16", "b=2", "hq=4", "d=16", "sq=3", "varlen", "tq=5"}
     return " ".join(word for word in problem.text.split() if word not in of_q)
+
+
+def text_of_append(k, k_new, **options):
+    """The words of the problem but those of its type and of d=16."""
+    inputs = {"k": k, "v": k, "k_new": k_new, "v_new": k_new}
+    problem = regard.Problem(read("append", inputs, options, {}).text)
+    return " ".join(word for word in problem.text.split() if word not in {"append", "fp16", "d=16", "sq=0"})
 
 
 DENSE, PACKED = array(2, 3, 4, 16), array(5, 4, 16)
@@ -147,7 +154,7 @@ def test_new_tokens():
     assert "slots=int32" in text(DENSE, cache, pass_="append", **new, slots=[*range(6)])
     for dtype in ("int32", "int64"):
         slots = ints(*range(6), dtype=dtype)
-        assert text(DENSE, cache, pass_="append", **new, slots=slots) == f"hk=2 sk=11 slots={dtype} tnew=6"
+        assert text_of_append(cache, new["k_new"], slots=slots) == f"b=1 h=2 sk=11 slots={dtype} tnew=6 cache=2"
 
 
 def test_rope_tables():
@@ -159,6 +166,26 @@ def test_rope_tables():
     assert text(DENSE, cache, **given) == words.format(" rope_type=fp32")
     starts = {"positions": ints(4, 9)}
     assert text(DENSE, cache, **given, **starts) == words.format(" rope_type=fp32 positions=sequence")
-    assert text(DENSE, cache, pass_="append", **given, **starts) == words.format(" rope_type=fp32 positions=sequence")
+    del given["k_new"], given["v_new"]
+    words = words.replace("hk=2", "b=2 h=2")
+    assert text_of_append(cache, new, **given, **starts) == words.format(" rope_type=fp32 positions=sequence")
     each = {"positions": array(2, 3, dtype="int32")}
-    assert text(DENSE, cache, pass_="append", **given, **each) == words.format(" rope_type=fp32 positions=token")
+    assert text_of_append(cache, new, **given, **each) == words.format(" rope_type=fp32 positions=token")
+
+
+def test_append():
+    new, packed = array(2, 3, 2, 16), array(6, 2, 16)
+    pages = {"page_table": array(2, 3, dtype="int32"), **LENGTHS}
+    assert text_of_append(array(2, 11, 2, 16), new, **LENGTHS) == "b=2 h=2 sk=11 lengths snew=3"
+    assert text_of_append(array(5, 11, 2, 16), new, **LENGTHS) == "b=2 h=2 sk=11 lengths snew=3 cache=5"
+    assert text_of_append(PAGES, new, **pages) == "b=2 h=2 sk=21 lengths paged=7 snew=3 pages=9"
+    starts = {"offsets_new": ints(0, 4, 6)}
+    assert text_of_append(PAGES, packed, **pages, **starts) == "b=2 h=2 sk=21 lengths paged=7 snew=4 tnew=6 pages=9"
+    slots = {"slots": ints(*range(6)), "paged": 7}
+    assert text_of_append(PAGES, packed, **slots) == "b=1 h=2 sk=7 slots=int32 paged=7 tnew=6 pages=9"
+    small = PAGES.astype("int8")
+    factors = array(9, 7, 2, dtype="float32")
+    words = "b=2 h=2 sk=21 kv=int8 lengths descale=token paged=7 snew=3 pages=9"
+    assert text_of_append(small, new, **pages, descale_k=factors, descale_v=factors) == words
+    with pytest.raises(ValueError, match=r"k_new has shape \[2, 3\]; it must be"):
+        text_of_append(PAGES, new[:, :, 0, 0], **pages)

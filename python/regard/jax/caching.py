@@ -42,4 +42,5 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
         raise invalid("k, v, k_new and v_new are all needed: the cache and the new tokens")
     arrays |= arrays_among(options)
     call = Call("append", tuple(arrays), words_among(options), (), target, family, threads)
-    return _compiled(call, *arrays.values())
+    results: Arrays = _compiled(call, *arrays.values())
+    return results

@@ -50,4 +50,11 @@ def test_tokens_are_those_of_one_request_after_the_other(family, calls):
 def test_an_unknown_argument_is_refused():
     x, starts = torch.zeros(1, 2, 3, 16), torch.tensor([0, 3], dtype=torch.int32)
     with pytest.raises(NotImplementedError, match="attention was given indices="):
-        paged.paged_attention_forward(None, x, x, x, None, indices=starts)
+        paged.paged_attention_forward(
+            *(None, x, x, x, None),
+            indices=starts,
+            cu_seq_lens_q=starts,
+            cu_seq_lens_k=starts,
+            max_length_q=3,
+            max_length_k=3,
+        )

@@ -32,10 +32,11 @@ def paged_attention_forward(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     sliding_window: int | None = None,
-    cu_seq_lens_q: Tensor | None = None,
-    cu_seq_lens_k: Tensor | None = None,
-    max_length_q: int | None = None,
-    max_length_k: int | None = None,
+    *,
+    cu_seq_lens_q: Tensor,
+    cu_seq_lens_k: Tensor,
+    max_length_q: int,
+    max_length_k: int,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """query: [1, hq, tokens, d]; key, value: [1, hk, keys, d]. The result is [1, tokens, hq, d].
@@ -56,6 +57,5 @@ def paged_attention_forward(
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
     if sinks is not None:
         options["sink"] = sinks.float()
-    rows = [with_contiguous_rows(x)[0].transpose(0, 1) for x in (query, key, value)]
-    found = attention_varlen(*rows, cu_seq_lens_q, cu_seq_lens_k, max_length_q, max_length_k, **options)
-    return found[None], None
+    q, k, v = (with_contiguous_rows(x)[0].transpose(0, 1) for x in (query, key, value))
+    return attention_varlen(q, k, v, cu_seq_lens_q, cu_seq_lens_k, max_length_q, max_length_k, **options)[None], None
