@@ -92,6 +92,13 @@ TEST(Append, StaysInsideTheTensors) {
       expect_right("append bf16 b=4 h=2 sk=64 d=32 kv=fp8 " + cache, cpu(), {.guarded = edge});
 }
 
+/// Beyond 2^32 elements.
+TEST(Append, WritesFarApart) {
+  expect_all_right({"append bf16 b=3 h=2 sk=64 d=32 paged=16 lengths snew=3 rope=half rotary=32",
+                    "append bf16 b=1 h=2 sk=64 d=32 cache=3 slots=int64 tnew=5 kv=int8 descale=head"},
+                   cpu(), {.far = true});
+}
+
 TEST(Append, IsRightOnEveryTarget) {
   for (const std::string& target : runnable_targets()) {
     const Path path{target, "append", 1, 1};
