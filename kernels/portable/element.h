@@ -19,6 +19,27 @@ REGARD_DEVICE float load_element(const u8* data, i64 index) {
   }
 }
 
+/// By the bits of 2^23 plus a number from 0 to 255, because conversions of integers are slow.
+REGARD_DEVICE float float_of_int8(u32 byte) {
+  return bits_as<float>(0x4b000000u | ((byte & 0xffu) ^ 0x80u)) - 8388736.0f;  // 2^23 + 128
+}
+
+/// Two neighbouring 8-bit numbers as 16-bit ones, which is exact; `factor` is 1, or the result is rounded.
+template <DType stored, DType to, bool scaled>
+REGARD_DEVICE u32 widened(u16 both, float factor) {
+  static_assert(bytes_of<stored> == 1 && bytes_of<to> == 2);
+  float x[2];
+  if constexpr (stored == DType::int8) {
+    x[0] = float_of_int8(both), x[1] = float_of_int8(u32{both} >> 8);
+  } else {
+    const u32 halves = halves_of_fp8<stored>(both);
+    if constexpr (to == DType::fp16 && !scaled) return halves;
+    x[0] = float_of_half(static_cast<u16>(halves)), x[1] = float_of_half(static_cast<u16>(halves >> 16));
+  }
+  if constexpr (scaled) x[0] *= factor, x[1] *= factor;
+  return pair<to>(x[0], x[1]);
+}
+
 /// Eight neighbours, aligned to 16 bytes.
 template <DType dtype>
 REGARD_DEVICE void load_elements(float (&x)[8], const u8* from) {

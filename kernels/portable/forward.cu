@@ -41,7 +41,7 @@ struct PortableForwardMemory {
   StagedRow* staged;
   ForwardCommon* common;
   RowKeyRanges visible;
-  KeyPlace* places;  // of two tiles
+  TileKeys keys_of_tiles;  // of two tiles
 
   REGARD_DEVICE explicit PortableForwardMemory(u8* dynamic)
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
@@ -54,7 +54,8 @@ struct PortableForwardMemory {
     rest += layout.p;
     common = reinterpret_cast<ForwardCommon*>(rest);
     visible = {&common->visible, reinterpret_cast<RowKeyRange*>(rest + layout.common)};
-    places = reinterpret_cast<KeyPlace*>(rest + layout.common + layout.visible);
+    rest += layout.common + layout.visible;
+    keys_of_tiles = {reinterpret_cast<KeyPlace*>(rest), reinterpret_cast<KeyFactors*>(rest + layout.places)};
   }
 };
 
@@ -137,9 +138,13 @@ class PortableForwardBlock {
     BlockKeys::Copy<block_k, block_d, layout.row_of_k, stages == 1> keys;
     BlockKeys::Copy<block_k, block_dv, layout.row_of_v, stages == 1> values;
   };
-  /// The places of a tile's keys: neighbouring tiles have different ones.
-  REGARD_DEVICE KeyPlace* places(i32 turn) const {
-    return config::paged ? memory_.places + (turn & 1) * block_k : nullptr;
+  /// Where a tile's keys are, for kernels that find it: neighbouring tiles take turns.
+  REGARD_DEVICE TileKeys tile_keys(i32 turn) const {
+    const i32 first = config::paged ? (turn & 1) * block_k : 0;
+    return {memory_.keys_of_tiles.places + first, memory_.keys_of_tiles.factors + first};
+  }
+  REGARD_DEVICE decltype(auto) source(i32 turn, bool values) const {
+    return common_.keys.source(a_, tile_keys(turn), values);
   }
   REGARD_DEVICE u32 keys_in(i32 slot) const { return memory_.keys + slot * layout.keys; }
   REGARD_DEVICE u32 values_in(i32 slot) const { return memory_.values + slot * layout.values; }
@@ -152,11 +157,10 @@ class PortableForwardBlock {
     end_copies();
   }
   REGARD_DEVICE void load_keys(Copies& copies, i32 key, i32 slot, i32 turn, i32 first_column) const {
-    load(copies.keys, keys_in(slot), common_.keys.source(places(turn), false), key, first_column, config::d);
+    load(copies.keys, keys_in(slot), source(turn, false), key, first_column, config::d);
   }
   REGARD_DEVICE void load_values(Copies& copies, i32 key, i32 slot, i32 turn, i32 first_column) const {
-    load(copies.values, values_in(slot), common_.keys.source(places(turn), true), key, first_column,
-         config::dv);
+    load(copies.values, values_in(slot), source(turn, true), key, first_column, config::dv);
   }
 
   /// Those of a tile that is about to be loaded.
@@ -164,7 +168,7 @@ class PortableForwardBlock {
     BlockKeys::Places found;
     found.begin(a_, common_.keys, common_.visible, key);
     sync_block();  // those of the tile before the last are no longer read
-    found.end(a_, places(turn));
+    found.end(a_, common_.keys, tile_keys(turn));
     sync_block();
   }
 
@@ -181,8 +185,8 @@ class PortableForwardBlock {
       const bool values = i % 2 != 0;
       if (config::paged && !values) find_places(key, slot);
       if constexpr (same_layout)
-        load(copies.keys, (values ? memory_.values : memory_.keys) + slot * layout.keys,
-             common_.keys.source(places(slot), values), key, 0, config::d);
+        load(copies.keys, (values ? memory_.values : memory_.keys) + slot * layout.keys, source(slot, values),
+             key, 0, config::d);
       else if (values)
         load_values(copies, key, slot, slot, first_column);
       else
@@ -211,11 +215,16 @@ class PortableForwardBlock {
           const Head head = head_of(common_.work);
           q_.load_part(memory_.q, source_of_q(head), rows_of(common_.work, head), step);
         }
-        if (loads_k) copies.keys.template arrive<0>(keys_in(slot));
+        if (loads_k) copies.keys.template arrive<0>(keys_in(slot), source(turn, false));
         sync_block();
       }
       Multiply::add<block_d>(s, q_.of_wave(memory_.q, step), WaveK(k, 0));
     }
+  }
+
+  /// The factors of the wave's keys.
+  REGARD_DEVICE const KeyFactors* first_factor(i32 turn) const {
+    return tile_keys(turn).factors + part_of_wave() * wave_keys;
   }
 
   /// The weights of a tile, which are added to the rows' sums. If some come out too large, the scores are
@@ -232,6 +241,7 @@ class PortableForwardBlock {
       Scores s;
       multiply_keys(s, copies, key, slot, turn, large != 0);
       const PortableScoreScale scale = common_.scale;  // read here, because there are no registers to keep it
+      if constexpr (key_factors) scale_columns(s, first_factor(turn), false);
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
       if (config::bits || !common_.visible.sees_tile(key))
@@ -242,28 +252,29 @@ class PortableForwardBlock {
         rescale(o, factor);
       }
       const u32 found = make_p(s, rows, scale.log2, sum);
+      if constexpr (scales_p) scale_columns(s, first_factor(turn), true);
       p.pack(s);
       if constexpr (config::dropout)
         drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       p.share();
-      next.end(a_, places(turn + 1));
+      next.end(a_, common_.keys, tile_keys(turn + 1));
       bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
-        again = meet_for_values(copies, slot, again);
+        again = meet_for_values(copies, slot, turn, again);
       else
         again = any_in_wave(again);
       if (!again) break;
       large = found | once_more;
     }
-    if constexpr (!blocks_vote) meet_for_values(copies, slot, false);
+    if constexpr (!blocks_vote) meet_for_values(copies, slot, turn, false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
   }
   /// Whether the whole block decides to multiply again: if waves share rows, or K comes in steps, they do so
   /// together.
   static constexpr bool blocks_vote = steps_d > 1 || across > 1;
   /// Whether any of them has to multiply again.
-  REGARD_DEVICE bool meet_for_values(const Copies& copies, i32 slot, bool again) const {
-    copies.values.template arrive<pending>(values_in(slot));
+  REGARD_DEVICE bool meet_for_values(const Copies& copies, i32 slot, i32 turn, bool again) const {
+    copies.values.template arrive<pending>(values_in(slot), source(turn, true));
     if constexpr (blocks_vote) return any_in_block(again);
     sync_block();
     return false;
@@ -281,7 +292,7 @@ class PortableForwardBlock {
     i32 turn = stages - 1;  // of the last tile whose places were found
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
-      copies.keys.template arrive<pending>(keys_in(slot));
+      copies.keys.template arrive<pending>(keys_in(slot), source(turn, false));
       sync_block();  // K is visible to all, and the last V is no longer read
       load_values(copies, following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, turn, first_column);
       BlockKeys::Places next;

@@ -17,9 +17,10 @@ struct TileShape {
   i64 unit;          // rows and columns of the smallest product of a wave
   i64 staged_bytes;  // the least of a row of O on its way through shared memory
   i64 place_bytes;   // says where a key is in a paged cache (paged_rows.h); 0: keys are a stride apart
+  i64 factor_bytes;  // a key's factors; 0: it has none of its own
 };
 
-constexpr i64 key_place_bytes = 16;
+constexpr i64 key_place_bytes = 16, key_factor_bytes = 8;
 
 /// Where a block keeps Q: in shared memory, whole or the part that is multiplied with K's, or in registers.
 enum class QPlace { shared, shared_part, registers };
@@ -36,7 +37,7 @@ struct ForwardLayout {
   i64 d, dv;              // columns, in whole blocks
   i64 row_of_q, row_of_k, row_of_v, row_of_p;  // from one row to the next
   i64 q, keys, values, p, visible, common;     // of one part
-  i64 places;                                  // of the keys of two tiles
+  i64 places, factors;                         // of the keys of two tiles
   i64 stages;
   i64 tiles;  // Q and all of K and V, where O is staged at the end
 
@@ -56,8 +57,9 @@ struct ForwardLayout {
         values(tile.block_k * row_of_v),
         p(tile.warps_across > 1 ? tile.block_q * row_of_p : 0),
         visible(tile.block_q * 16),
-        common(tile.place_bytes > 0 ? 256 : 224),
+        common(tile.place_bytes > 0 ? 288 : 224),
         places(2 * tile.block_k * tile.place_bytes),
+        factors(2 * tile.block_k * tile.factor_bytes),
         stages(tile.stages > 0 ? tile.stages : 1),
         tiles(q + stages * (keys + values)) {
     const i64 staged = (block_dv < dv ? q : 0) + tile.block_q * tile.staged_bytes;
@@ -83,7 +85,7 @@ struct ForwardLayout {
     return whole(asked > 0 && asked < columns ? asked : columns, multiple);
   }
 
-  constexpr REGARD_INLINE i64 total() const { return tiles + p + visible + common + places; }
+  constexpr REGARD_INLINE i64 total() const { return tiles + p + visible + common + places + factors; }
 };
 
 }  // namespace regard::portable

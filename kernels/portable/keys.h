@@ -12,13 +12,23 @@ struct StridedKeys {
   StridedKeys() = default;
   REGARD_DEVICE explicit StridedKeys(const Head& head)
       : k(head.k(0), head.arguments.k.row), v(head.v(0), head.arguments.v.row) {}
-  REGARD_DEVICE const RowSource& source(const KeyPlace*, bool values) const { return values ? v : k; }
+  REGARD_DEVICE const RowSource& source(const Arguments&, const TileKeys&, bool values) const {
+    return values ? v : k;
+  }
 };
 
 /// Nothing to find.
 struct NoPlaces {
   REGARD_DEVICE void begin(const Arguments&, const StridedKeys&, const BlockKeyRange&, i32) {}
-  REGARD_DEVICE void end(const Arguments&, KeyPlace*) const {}
+  REGARD_DEVICE void end(const Arguments&, const StridedKeys&, const TileKeys&) const {}
+};
+
+template <i32 rows, i32 columns, i32 row_bytes, bool alone>
+struct StridedCopy : TileCopy<rows, columns, row_bytes, alone> {
+  template <i32 pending>
+  REGARD_DEVICE void arrive(u32 to, const RowSource&) const {
+    TileCopy<rows, columns, row_bytes, alone>::template arrive<pending>(to);
+  }
 };
 
 template <bool paged>
@@ -26,7 +36,7 @@ struct KeysOf {
   using Keys = StridedKeys;
   using Places = NoPlaces;
   template <i32 rows, i32 columns, i32 row_bytes, bool alone>
-  using Copy = TileCopy<rows, columns, row_bytes, alone>;
+  using Copy = StridedCopy<rows, columns, row_bytes, alone>;
 };
 template <>
 struct KeysOf<true> {

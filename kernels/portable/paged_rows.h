@@ -1,6 +1,9 @@
 // Loads rows of K and V that lie in the pages of a cache. A tile's keys may be in any number of pages, of any
 // size: where a key is stored is found once, by one thread, for its row of K and that of V, while the tile
 // before is multiplied. Threads that load vectors of these rows read their places from shared memory.
+//
+// Kernels whose K and V have an 8-bit type of their own load all their keys this way: a dense cache, and K
+// and V that are no cache, are pages as long as a sequence. Their numbers become operands on the way.
 #pragma once
 
 #include "kernels/head.h"
@@ -9,29 +12,59 @@
 
 namespace regard {
 
+/// Whether K and V are converted on the way to shared memory.
+constexpr bool widens = bytes_of<config::kv> != operand_bytes;
+/// Whether keys have factors of their own: those of K go into the scores and those of V into the weights or,
+/// where the product of both could be beyond fp16, into V.
+constexpr bool key_factors = config::descale == Descale::token;
+constexpr bool scales_v = key_factors && operand == DType::fp16;
+constexpr bool scales_p = key_factors && !scales_v;
+
 /// Where the rows of a key are, in bytes from the first row of their head in page 0. Negative: no row of the
 /// block sees the key, and zeros are loaded; its memory and its page may be anything.
 struct KeyPlace {
   i64 k, v;
 };
 static_assert(sizeof(KeyPlace) == portable::key_place_bytes);
+struct KeyFactors {
+  float k, v;
+};
+static_assert(sizeof(KeyFactors) == portable::key_factor_bytes);
+
+/// The places and factors of a tile's keys, in shared memory.
+struct TileKeys {
+  KeyPlace* places;
+  KeyFactors* factors;
+};
 
 /// The rows of a tile of K or of V.
 struct PagedSource {
-  const u8* rows;     // of a head in page 0
-  const i64* places;  // of the tile's first key, in K or in V
-  bool aligned;
+  const u8* rows;  // of a head in page 0
+  TileKeys keys;
+  bool values, aligned;
+  i64 chunk;  // vectorized pages of K: bytes from one group of columns to the next
 
-  REGARD_DEVICE i64 place(i32 row) const {
-    return places[row * static_cast<i32>(sizeof(KeyPlace) / sizeof(i64))];
+  REGARD_DEVICE i64 place(i32 row) const { return values ? keys.places[row].v : keys.places[row].k; }
+  REGARD_DEVICE float factor(i32 row) const { return scales_v && values ? keys.factors[row].v : 1.0f; }
+  /// Of a column, and of its neighbours to the end of the vector.
+  REGARD_DEVICE i64 byte_of(i32 column) const {
+    constexpr i32 bytes = bytes_of<config::kv>, together = 16 / bytes;
+    if constexpr (config::kv_layout == KvLayout::vectorized)
+      return values ? column * 16 : column / together * chunk + column % together * bytes;
+    return column * bytes;
+  }
+  REGARD_DEVICE i32 step() const {
+    return config::kv_layout == KvLayout::vectorized && values ? 16 : bytes_of<config::kv>;
   }
 };
 
-/// K and V of a sequence in pages.
+/// K and V of a sequence.
 struct PagedKeys {
   const u8 *k, *v;   // of a head in page 0
   const i32* pages;  // of the sequence
-  u32 first;         // the row of its first key
+  i32 sequence;      // of a dense cache: its only page
+  i32 kv_head;
+  u32 first;  // the row of its first key
   bool k_aligned, v_aligned;
 
   PagedKeys() = default;
@@ -39,30 +72,37 @@ struct PagedKeys {
       : k(of_head(head.arguments.k, head.kv_head)),
         v(of_head(head.arguments.v, head.kv_head)),
         pages(pages_of(head.arguments.cache, head.batch)),
+        sequence(static_cast<i32>(stored_sequence(head.arguments.cache, head.batch))),
+        kv_head(static_cast<i32>(head.kv_head)),
         first(static_cast<u32>(head.sequence.first_k)),
-        k_aligned(is_aligned(k, head.arguments.k)),
-        v_aligned(is_aligned(v, head.arguments.v)) {}
+        k_aligned(is_aligned(k, head.arguments.k, head.arguments.cache.k_chunk)),
+        v_aligned(config::kv_layout == KvLayout::linear && is_aligned(v, head.arguments.v, 0)) {}
 
   /// One of both, with the places of a tile.
-  REGARD_DEVICE PagedSource source(const KeyPlace* places, bool values) const {
-    return {values ? v : k, values ? &places->v : &places->k, values ? v_aligned : k_aligned};
+  REGARD_DEVICE PagedSource source(const Arguments& a, const TileKeys& keys, bool values) const {
+    return {values ? v : k, keys, values, values ? v_aligned : k_aligned, a.cache.k_chunk * bytes};
   }
 
  private:
-  static constexpr i32 bytes = bytes_of<config::dtype>;
+  static constexpr i32 bytes = bytes_of<config::kv>;
 
-  REGARD_DEVICE static const u8* of_head(const Rows& rows, i64 kv_head) {
-    return static_cast<const u8*>(rows.data) + kv_head * rows.head * bytes;
+  REGARD_DEVICE static const u8* of_head(const Rows& rows, i64 head) {
+    return static_cast<const u8*>(rows.data) + head * rows.head * bytes;
   }
-  REGARD_DEVICE static bool is_aligned(const u8* first, const Rows& rows) {
-    return operand == config::dtype &&
-           (reinterpret_cast<u64>(first) | static_cast<u64>((rows.batch | rows.row) * bytes)) % 16 == 0;
+  /// A vector of operands is 16 bytes of memory, or 8, and then it has all its columns.
+  REGARD_DEVICE static bool is_aligned(const u8* first_row, const Rows& rows, i64 chunk) {
+    constexpr i32 vector = 16 * bytes / operand_bytes;
+    return (!widens || (config::d % 8 == 0 && config::dv % 8 == 0)) &&
+           (reinterpret_cast<u64>(first_row) | static_cast<u64>((rows.batch | rows.row | chunk) * bytes)) %
+                   vector ==
+               0;
   }
 };
 
 /// Finds the places of a tile's keys, in two steps: between them, entries of the page table are on their way.
 class FindPlaces {
   static constexpr i32 of_thread = (block_k + threads - 1) / threads;
+  static constexpr i32 bytes = bytes_of<config::kv>;
 
  public:
   /// Reads no entry of a page that no row sees.
@@ -73,30 +113,92 @@ class FindPlaces {
       const i32 at = key + thread() + i * threads;
       pages_[i] = -1;
       if (!visible.sees(at)) continue;
-      const u32 stored = keys.first + static_cast<u32>(at), block = stored / page;
-      rows_[i] = stored - block * page;
-      pages_[i] = global(keys.pages)[block];
+      rows_[i] = keys.first + static_cast<u32>(at);
+      if (page == 0) {
+        pages_[i] = keys.sequence;
+      } else {
+        const u32 block = rows_[i] / page;
+        rows_[i] -= block * page;
+        pages_[i] = global(keys.pages)[block];
+      }
     }
   }
-  REGARD_DEVICE void end(const Arguments& a, KeyPlace* places) const {
-    constexpr i64 bytes = bytes_of<config::dtype>;
+  REGARD_DEVICE void end(const Arguments& a, const PagedKeys& keys, const TileKeys& to) const {
 #pragma unroll
     for (i32 i = 0; i < of_thread; ++i) {
       const i32 row = thread() + i * threads;
       if (block_k % threads != 0 && row >= block_k) break;
       const i64 page = pages_[i], in_page = rows_[i];
-      places[row] = page < 0 ? KeyPlace{-1, -1}
-                             : KeyPlace{(page * a.k.batch + in_page * a.k.row) * bytes,
-                                        (page * a.v.batch + in_page * a.v.row) * bytes};
+      KeyPlace place = {-1, -1};
+      if (page >= 0) place = {(page * a.k.batch + in_page * a.k.row) * bytes, place_of_v(a, page, in_page)};
+      to.places[row] = place;
+      if constexpr (key_factors) {
+        KeyFactors factors = {0, 0};
+        if (page >= 0) {
+          factors = {factor_of(a.descale_k, page, keys.kv_head, in_page),
+                     factor_of(a.descale_v, page, keys.kv_head, in_page)};
+        }
+        to.factors[row] = factors;
+      }
     }
   }
 
  private:
+  REGARD_DEVICE static i64 place_of_v(const Arguments& a, i64 page, i64 in_page) {
+    constexpr i32 together = 16 / bytes;
+    i64 row = in_page * a.v.row;
+    if constexpr (config::kv_layout == KvLayout::vectorized)
+      row = in_page / together * a.cache.v_chunk + in_page % together;
+    return (page * a.v.batch + row) * bytes;
+  }
+
   i32 pages_[of_thread];
   u32 rows_[of_thread] = {};
 };
 
-/// function(to, from, bytes, number): as each_vector.
+/// A vector of operands on its way: as it is stored.
+template <DType stored>
+struct StoredVector {
+  static constexpr bool wider = bytes_of<stored> != operand_bytes;
+
+  u32 words[wider ? 2 : 4];
+
+  /// `present`: how many of its bytes, as operands, there are.
+  REGARD_DEVICE void load(const u8* from, i32 present) {
+    if constexpr (wider) {
+      const u64 both = present > 0 ? *global(reinterpret_cast<const u64*>(from)) : 0;
+      words[0] = static_cast<u32>(both), words[1] = static_cast<u32>(both >> 32);
+    } else {
+      load_vector(words, from, present);
+    }
+  }
+  REGARD_DEVICE void store(u32 to, float factor) const {
+    if constexpr (wider) {
+      u32 wide[4];
+#pragma unroll
+      for (i32 i = 0; i < 4; ++i)
+        wide[i] = widened<stored, operand, scales_v>(static_cast<u16>(words[i / 2] >> 16 * (i % 2)), factor);
+      store_vector(to, wide);
+    } else {
+      store_vector(to, words);
+    }
+  }
+};
+
+/// Multiplies the columns of a wave by the factors of K or of V.
+REGARD_DEVICE void scale_columns(Scores& s, const KeyFactors* of_wave, bool values) {
+#pragma unroll
+  for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+    for (i32 i = 0; i < Fragment::width; ++i) {
+      const KeyFactors& key =
+          of_wave[n * Fragment::columns + Fragment::column() + Fragment::column_offset(i)];
+      const float factor = values ? key.v : key.k;
+      each_row([&](i32 m, i32 half) { s[m][n].x[half][i] *= factor; });
+    }
+}
+
+/// function(to, from, bytes, number, row): as each_vector.
 template <i32 rows, i32 columns, i32 row_bytes, class Function>
 REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const TileBounds& bounds,
                                       Function function) {
@@ -104,19 +206,18 @@ REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const T
   constexpr i32 per_vector = Dealt::per_vector, across = Dealt::across, rows_together = Dealt::rows_together;
   const i32 row = thread() / across, column = thread() % across * per_vector;
   const i32 columns_left = bounds.end_column - bounds.first_column - column;
-  const u8* const of_column = source.rows + (bounds.first_column + column) * operand_bytes;
   to += shared_offset<row_bytes>(row, column * operand_bytes);
 #pragma unroll
   for (i32 i = 0; i < rows; i += rows_together) {
     if (rows % rows_together != 0 && row + i >= rows) break;
     const i64 place = source.place(row + i);
-    const u8* const from = of_column + larger<i64>(place, 0);
+    const u8* const from = source.rows + larger<i64>(place, 0);
     const u32 row_to = down<row_bytes>(to, i);
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
-      function(row_to + c * operand_bytes, from + c * operand_bytes,
+      function(row_to + c * operand_bytes, from + source.byte_of(bounds.first_column + column + c),
                place < 0 ? 0 : count_there<per_vector>(1, columns_left - c) * operand_bytes,
-               i / rows_together * Dealt::columns_of_thread + c / (across * per_vector));
+               i / rows_together * Dealt::columns_of_thread + c / (across * per_vector), row + i);
   }
 }
 
@@ -124,7 +225,8 @@ REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const T
 template <i32 rows, i32 columns, i32 row_bytes, bool alone>
 class PagedCopy {
   static constexpr i32 count = DealtVectors<rows, columns>::count;
-  static constexpr bool through_registers = alone && count <= most_vectors_on_their_way;
+  static constexpr i32 most = widens ? 2 * larger(most_vectors_on_their_way, 8) : most_vectors_on_their_way;
+  static constexpr bool through_registers = alone && count <= most;
 
  public:
   REGARD_DEVICE void begin(u32 to, const PagedSource& source, const TileBounds& bounds) {
@@ -133,43 +235,67 @@ class PagedCopy {
       load_slowly(to, source, bounds);
       return;
     }
-    each_placed_vector<rows, columns, row_bytes>(to, source, bounds,
-                                                 [&](u32 to_vector, const u8* from, i32 bytes, i32 i) {
-                                                   if constexpr (through_registers)
-                                                     load_vector(words_[i], from, bytes);
-                                                   else
-                                                     copy_vector(to_vector, from, bytes);
-                                                 });
+    each_placed_vector<rows, columns, row_bytes>(
+        to, source, bounds, [&](u32 to_vector, const u8* from, i32 bytes, i32 i, i32 row) {
+          if constexpr (through_registers) {
+            held_vectors_[i].load(from, bytes);
+          } else if constexpr (widens) {
+            StoredVector<config::kv> vector;
+            vector.load(from, bytes);
+            vector.store(to_vector, source.factor(row));
+          } else {
+            copy_vector(to_vector, from, bytes);
+          }
+        });
   }
   template <i32 pending>
-  REGARD_DEVICE void arrive(u32 to) const {
+  REGARD_DEVICE void arrive(u32 to, const PagedSource& source) const {
     wait_for_copies<pending>();
     if constexpr (through_registers) {
       if (held_)
         each_vector<rows, columns, row_bytes, count>(
-            to, RowSource(nullptr, 0), {},
-            [&](u32 to_vector, const u8*, i32, i32 i) { store_vector(to_vector, words_[i]); });
+            to, RowSource(nullptr, 0), {}, [&](u32 to_vector, const u8*, i32, i32 i) {
+              held_vectors_[i].store(to_vector, source.factor(row_of(i)));
+            });
     }
   }
 
  private:
-  /// At any alignment: rare, and small rather than fast.
+  /// The row of a thread's i-th vector.
+  REGARD_DEVICE static i32 row_of(i32 i) {
+    using Dealt = DealtVectors<rows, columns>;
+    return thread() / Dealt::across + i / Dealt::columns_of_thread * Dealt::rows_together;
+  }
+
+  /// At any alignment, number by number: rare, and small rather than fast.
   REGARD_DEVICE static void load_slowly(u32 to, const PagedSource& source, const TileBounds& bounds) {
     constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+    constexpr i32 bits = 8 * bytes_of<config::kv>, of_word = 32 / bits;
 #pragma unroll 1
     for (i32 i = thread(); i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
       const i64 place = source.place(row);
-      const u8* const from = source.rows + larger<i64>(place, 0);
-      u32 words[4];
-      convert_vector(
-          words, from + (bounds.first_column + column) * bytes_of<config::dtype>,
-          place < 0 ? 0 : count_there<per_vector>(1, bounds.end_column - bounds.first_column - column));
-      store_vector(to + shared_offset<row_bytes>(row, column * operand_bytes), words);
+      const u8* from = source.rows + larger<i64>(place, 0) + source.byte_of(bounds.first_column + column);
+      const i32 count =
+          place < 0 ? 0 : count_there<per_vector>(1, bounds.end_column - bounds.first_column - column);
+      StoredVector<config::kv> vector = {};
+#pragma unroll
+      for (i32 n = 0; n < per_vector; ++n, from += source.step()) {
+        if (n >= count) break;
+        u32 number;
+        if constexpr (bits == 8)
+          number = *global(from);
+        else if constexpr (bits == 16)
+          number = *global(reinterpret_cast<const u16*>(from));
+        else
+          number = *global(reinterpret_cast<const u32*>(from));
+        vector.words[n / of_word] |= number << n % of_word * bits;
+      }
+      vector.store(to + shared_offset<row_bytes>(row, column * operand_bytes), source.factor(row));
     }
   }
 
-  u32 words_[through_registers ? count : 1][4];
+  StoredVector<config::kv> held_vectors_[through_registers ? count : 1];
   bool held_ = false;
 };
 

@@ -15,9 +15,15 @@ constexpr bool has_bias = alibi || elementwise_bias;
 /// Whether more than a factor and a mask comes between Q K^T and the softmax.
 constexpr bool changes_scores = config::softcap || has_bias;
 
+/// The factor of a whole head of a tensor.
+template <DType dtype>
 REGARD_DEVICE float descale(const Head& head, const Rows& factors) {
-  if constexpr (bytes_of<config::dtype> > 1) return 1.0f;
+  if constexpr (bytes_of<dtype> > 1) return 1.0f;
   return factor_of(factors, head.batch, head.kv_head);
+}
+/// That of K or V, unless each key has one.
+REGARD_DEVICE float descale_keys(const Head& head, const Rows& factors) {
+  return config::descale == Descale::token ? 1.0f : descale<config::kv>(head, factors);
 }
 
 /// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score
@@ -30,7 +36,7 @@ struct PortableScoreScale {
 
   REGARD_DEVICE explicit PortableScoreScale(const Head& head) {
     const Arguments& a = head.arguments;
-    const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
+    const float scale = a.scale * descale<config::dtype>(head, a.descale_q) * descale_keys(head, a.descale_k);
     const bool late = !changes_scores && scale > 0;
     natural = config::softcap && !has_bias ? a.softcap : late ? scale : 1.0f;
     before = late ? 1.0f : config::softcap ? scale / a.softcap : scale;

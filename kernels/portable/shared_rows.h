@@ -20,12 +20,13 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .block_k = config::block_k,
           .block_d = config::block_d,
           .block_dv = config::block_dv,
-          .stages = config::stages,
+          .stages = config::kv == config::dtype && config::descale == Descale::none ? config::stages : 1,
           .warps = config::warps,
           .warps_across = config::warps_across,
           .unit = wave / 2,
           .staged_bytes = target::mma_layout ? 0 : 160,
-          .place_bytes = config::paged ? portable::key_place_bytes : 0};
+          .place_bytes = config::paged ? portable::key_place_bytes : 0,
+          .factor_bytes = config::descale == Descale::token ? portable::key_factor_bytes : 0};
 }
 
 /// Rows of one head of a tensor in global memory.

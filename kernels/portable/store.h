@@ -95,7 +95,7 @@ struct Destination : RowsOfBlock<packs_rows> {
       lse = head.lse(first) - static_cast<float*>(a.lse.data);
       o = head.o(first) - static_cast<u8*>(a.o.data);
     }
-    factor = a.dropout_scale * descale(head, a.descale_v);
+    factor = a.dropout_scale * descale_keys(head, a.descale_v);
     sink = sink_of(a, a, head.head);
     const i64 of_heads = packs_rows ? head.sequence.sq * a.pack_gqa : head.sequence.sq;
     rows = static_cast<i32>(smaller<i64>(of_heads - work.first_row, block_q));

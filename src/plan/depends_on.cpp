@@ -67,7 +67,14 @@ Signature inner_loop_on_gpu(const Signature& s) {
 
 Signature inner_loop_on_cache(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
-  c.paged = s.paged;
+  c.kv = s.kv;
+  if (s.paged) c.kv_layout = s.kv_layout;
+  // Each key has its factors, however many keys share them.
+  if (s.descale == Descale::token || s.descale == Descale::page)
+    c.descale = Descale::token;
+  else if (s.kv == DType::int8)
+    c.descale = Descale::tensor;  // any other factors; int8 has some
+  c.paged = s.paged || s.kv != s.dtype || c.descale != Descale::none;
   return c;
 }
 
@@ -78,9 +85,10 @@ Signature of_plans(const Signature& s) {
   c.varlen = s.varlen;
   c.lengths = s.lengths;
   c.batch_invariant = s.batch_invariant;
+  c.kv = s.kv;
   c.paged = s.paged;
   c.left_padding = s.left_padding;
-  c.kv = s.kv;
+  c.kv_layout = s.kv_layout;
   c.descale = s.descale;
   if (s.rope != Rope::none) c.rope = Rope::half;  // whether new tokens are written
   return c;

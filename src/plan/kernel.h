@@ -22,7 +22,8 @@ Signature inner_loop_on_cpu(const Signature&);
 Signature forward_on_cpu(const Signature&);
 /// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
-/// The same plus whether K and V are in pages, whose size and table are read at run time.
+/// The same plus the type of K and V, their layout in pages, and whether keys have factors of their own. Page
+/// sizes and tables are read at run time. Keys of another type than Q's are found as those in pages are.
 Signature inner_loop_on_cache(const Signature&);
 /// A kernel that only writes: the type of the output; and in merge, that of the parts.
 Signature output_type(const Signature&);

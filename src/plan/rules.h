@@ -56,7 +56,7 @@ Refusal long_sums(const Question&);
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
 // rules_cache.cpp: KV caches.
-/// For kernels that read caches of Q's type.
+/// For kernels that read caches.
 Refusal reads_cache(const Question&);
 /// For what writes new tokens: that the target converts to the cache's type.
 Refusal cache_type_on_target(const Question&);

@@ -1,29 +1,32 @@
 // Rules about KV caches.
-#include "plan/rules.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+
+#include "plan/rules.h"
 
 namespace regard {
+namespace {
+
+bool converts(const Target& target, DType type) {
+  return type == DType::int8 || std::ranges::find(target.dtypes, type) != target.dtypes.end();
+}
+
+}  // namespace
 
 Refusal reads_cache(const Question& q) {
   const Problem& p = q.problem;
-  const std::pair<std::string_view, bool> missing[] = {
-      {"K and V of another type than Q", p.kv != p.dtype},
-      {"vectorized pages", p.paged > 0 && p.kv_layout == KvLayout::vectorized},
-      {"factors of tokens or pages", p.descale == Descale::token || p.descale == Descale::page},
-  };
-  for (const auto& [what, asked] : missing) {
-    if (asked) return "it does not take " + std::string(what);
-  }
-  return {};
+  if (p.kv == p.dtype) return {};
+  if (bytes_of(p.dtype) != 2)
+    return fmt::format("it does not take kv={} with queries of {}; give queries of bf16 or fp16", word(p.kv),
+                       word(p.dtype));
+  if (converts(q.target, p.kv)) return {};
+  return fmt::format("it does not take kv={} on {}; use kv=int8", word(p.kv), q.target.name);
 }
 
 Refusal cache_type_on_target(const Question& q) {
   const DType kv = q.problem.kv;
-  if (kv == DType::int8 || std::ranges::find(q.target.dtypes, kv) != q.target.dtypes.end()) return {};
+  if (converts(q.target, kv)) return {};
   return fmt::format("{} does not convert to {}; keep the cache in the type of Q, or use kv=int8",
                      q.target.name, word(kv));
 }

@@ -47,5 +47,32 @@ TEST(EmulatedCache, PackedQueries) {
       portable());
 }
 
+/// Rows of any alignment, of gaps, of K and V side by side.
+TEST(EmulatedCache, Strides) {
+  CaseOptions gaps, beside;
+  gaps.padded_rows = true, beside.side_by_side = true;
+  const std::string words = "fwd fp16 lse b=3 hq=4 hk=2 sq=2 sk=90 lengths ";
+  expect_right(words + "d=64 paged=7 layout=bhsd", portable(), gaps);
+  expect_right(words + "d=64 paged=16 layout=sbhd", portable(), beside);
+  expect_right(words + "d=72 dv=24 paged=16 kv_layout=vectorized", portable());
+}
+
+TEST(EmulatedCache, TypesAndFactors) {
+  std::vector<std::string> types = {"kv=int8 "};
+  if (emulated_target() == "sm_90a") types = {"kv=fp8 ", "kv=fp8_e5m2 ", "kv=int8 "};
+  const std::string words = "lse b=4 hq=6 hk=2 sq=3 sk=90 mask=causal ";
+  for (const std::string& type : types) {
+    expect_right("fwd bf16 d=64 paged=16 lengths descale=token " + words + type, portable());
+    expect_right("fwd fp16 d=64 paged=7 lengths descale=page " + words + type, portable());
+    expect_right("fwd bf16 d=128 paged=16 table=sglang descale=head " + words + type, portable());
+    expect_right("fwd fp16 d=80 cache=5 lengths descale=tensor " + words + type, portable());
+  }
+  expect_all_right(
+      {"fwd fp16 lse b=3 hq=4 hk=2 sq=1 sk=500 d=59 cache=5 lengths kv=int8 descale=token splits=2",
+       "fwd fp16 lse b=3 hq=4 hk=2 sq=1 sk=90 d=64 kv=int8 descale=head paged=16 kv_layout=vectorized",
+       "fwd fp16 lse b=3 hq=4 hk=2 sq=20 sk=90 tq=50 tk=200 varlen d=64 kv=int8 descale=head mask=causal"},
+      portable());
+}
+
 }  // namespace
 }  // namespace regard::test

@@ -35,5 +35,14 @@ TEST(HipCache, PackedQueries) {
   expect_right("gfx950", "fwd bf16 d=40 hq=12 hk=2 paged=16 lengths splits=2 sink mask=causal" + words);
 }
 
+TEST(HipCache, TypesAndFactors) {
+  const std::string words = " lse b=4 hq=6 hk=2 sq=3 sk=90 mask=causal";
+  expect_right("gfx942", "fwd bf16 d=64 paged=16 lengths kv=fp8_fnuz descale=token" + words);
+  expect_right("gfx942", "fwd fp16 d=128 paged=7 lengths kv=int8 descale=page" + words);
+  expect_right("gfx90a", "fwd bf16 d=64 cache=5 lengths kv=int8 descale=head" + words);
+  expect_right("gfx1201", "fwd fp16 d=64 paged=16 table=sglang kv=fp8_e5m2 descale=tensor" + words);
+  expect_right("gfx950", "fwd bf16 d=64 paged=16 kv_layout=vectorized lengths" + words);
+}
+
 }  // namespace
 }  // namespace regard::test

@@ -22,7 +22,7 @@ namespace {
 /// are not packed.
 std::int64_t pack_gqa(const Problem& p) {
   const bool changed_by_head = p.bias != Bias::none || p.dropout > 0 || p.bits;
-  if (p.paged > 0) return changed_by_head ? 1 : p.hq / p.hk;
+  if (inner_loop_on_cache(signature(p)).paged) return changed_by_head ? 1 : p.hq / p.hk;
   const bool by_head = changed_by_head || p.sink || p.ranges;
   const bool sees_all = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
   return sees_all ? p.hq / p.hk : 1;

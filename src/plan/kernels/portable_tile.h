@@ -16,12 +16,14 @@ inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a,
           .block_k = a.block_k,
           .block_d = a.block_d,
           .block_dv = a.block_dv,
-          .stages = a.stages,
+          // Registers hold one tile on its way, and shared memory the factors of one.
+          .stages = s.kv == s.dtype && s.descale == Descale::none ? a.stages : 1,
           .warps = a.warps,
           .warps_across = a.warps_across,
           .unit = target.wave / 2,
           .staged_bytes = target.has(Feature::mma_layout) ? 0 : 160,
-          .place_bytes = s.paged ? portable::key_place_bytes : 0};
+          .place_bytes = s.paged ? portable::key_place_bytes : 0,
+          .factor_bytes = s.descale == Descale::token ? portable::key_factor_bytes : 0};
 }
 
 /// The target of a key, which was found when the key was made.
