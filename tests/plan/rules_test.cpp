@@ -107,6 +107,8 @@ const std::vector<Scene>& accepted() {
        "cpu_decode",
        {{"d", 64}, {"dv", 64}, {"pack_gqa", 4}}},
       {"decode_without_dropout", fwd, "cpu-avx2", "cpu_decode"},
+      {"no_new_tokens", "fwd bf16 b=1 h=1 sq=1 sk=64 d=64 paged=7 kv=int8 descale=token left_padding",
+       "cpu-avx2", "cpu_generic_forward"},
       {"split_pays",
        "fwd bf16 b=1 h=1 sq=64 sk=8192 d=64",
        "cpu-avx2",
