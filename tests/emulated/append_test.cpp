@@ -63,7 +63,7 @@ TEST(EmulatedAppend, PortableIsTheFirstStageOfForward) {
        "fwd fp16 lse b=2 hq=4 hk=1 sq=2 sk=600 d=64 paged=16 lengths snew=2 splits=2 rope=interleaved "
        "rotary=64",
        "fwd fp16 lse b=4 hq=4 hk=2 sq=9 tq=17 varlen sk=64 d=33 cache=5 lengths snew=9 tnew=17 "
-       "mask=window:20,0 rope=half rotary=32"},
+       "mask=causal rope=half rotary=32"},
       path());
 }
 

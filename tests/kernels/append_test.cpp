@@ -1,5 +1,7 @@
 // New tokens in a KV cache, on CPUs: each row is where it belongs, rotated, in the cache's type; all else of
 // the cache is as before, to the byte.
+#include <functional>
+
 #include "kernels/support.h"
 
 namespace regard::test {
@@ -92,6 +94,28 @@ TEST(Append, StaysInsideTheTensors) {
       expect_right("append bf16 b=4 h=2 sk=64 d=32 kv=fp8 " + cache, cpu(), {.guarded = edge});
 }
 
+/// Sequences without keys, pages and slots that do not exist, and tokens of no sequence; all else is written.
+TEST(Append, LeavesOutWhatHasNoPlace) {
+  const auto expect_unwritten = [](const std::string& text, const std::function<void(Case&)>& change) {
+    Case c(text);
+    change(c);
+    c.poison_outputs();
+    EXPECT_EQ(run(c, cpu()), "") << text;
+    const auto expected = oracle::run(c.problem(), c.arguments(), {});
+    ASSERT_TRUE(expected) << expected.error().message;
+    EXPECT_EQ(c.mistakes(*expected), "") << text;
+    EXPECT_FALSE(expected->at(REGARD_K).value.empty()) << text;
+  };
+  for (const std::string cache : {"paged=16", "cache=3", "paged=16 kv_layout=vectorized"})
+    expect_unwritten("append bf16 b=3 h=2 sk=64 d=32 lengths snew=3 " + cache,
+                     [](Case& c) { c.set(REGARD_LENGTHS_K, 1, -1); });
+  expect_unwritten("append bf16 b=2 h=2 sk=64 d=32 cache=2 slots=int64 tnew=3",
+                   [](Case& c) { c.set(REGARD_SLOTS, 1, -7); });
+  expect_unwritten("append bf16 b=2 h=2 sk=64 d=32 paged=16 lengths snew=5 tnew=9", [](Case& c) {
+    for (int i = 0; i < 2; ++i) c.set(REGARD_OFFSETS_NEW, 1 + i, 3), c.set(REGARD_LENGTHS_K, i, 2);
+  });
+}
+
 /// Beyond 2^32 elements.
 TEST(Append, WritesFarApart) {
   expect_all_right({"append bf16 b=3 h=2 sk=64 d=32 paged=16 lengths snew=3 rope=half rotary=32",
@@ -121,6 +145,8 @@ TEST(Append, IsTheFirstStageOfForward) {
                 "paged=16 lengths snew=3 kv=int8 descale=head"}),
       {"", "", 2, 2});
   expect_all_right({"fwd bf16 lse b=4 hq=4 hk=2 sq=9 tq=17 varlen sk=64 d=33 paged=8 lengths snew=9 tnew=17 "
+                    "mask=window:20,0 rope=half rotary=32",
+                    "fwd fp16 lse b=4 hq=4 hk=2 sq=9 tq=17 varlen sk=64 d=33 cache=5 lengths snew=9 tnew=17 "
                     "mask=window:20,0 rope=half rotary=32",
                     "fwd fp32 lse b=1 h=1 sq=1 sk=64 d=64 cache=1 snew=1 rope=interleaved rotary=64"},
                    {"", "", 2, 1});
