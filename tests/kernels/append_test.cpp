@@ -97,7 +97,7 @@ TEST(Append, StaysInsideTheTensors) {
 /// Sequences without keys, pages and slots that do not exist, and tokens of no sequence; all else is written.
 TEST(Append, LeavesOutWhatHasNoPlace) {
   const auto expect_unwritten = [](const std::string& text, const std::function<void(Case&)>& change) {
-    Case c(text);
+    Case c(text, {.guarded = Guarded::at_end});
     change(c);
     c.poison_outputs();
     EXPECT_EQ(run(c, cpu()), "") << text;
