@@ -29,9 +29,9 @@ std::string_view layout_of(std::string_view text) {
 }
 
 bool follows_layout(regard_role role, int rank) {
-  const bool sequence =
-      (role >= REGARD_Q && role <= REGARD_O) || (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V) ||
-      role == REGARD_K_NEW || role == REGARD_V_NEW;
+  const bool sequence = (role >= REGARD_Q && role <= REGARD_O) ||
+                        (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V) || role == REGARD_K_NEW ||
+                        role == REGARD_V_NEW;
   return sequence && rank == 4;
 }
 

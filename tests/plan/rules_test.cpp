@@ -107,8 +107,6 @@ const std::vector<Scene>& accepted() {
        "cpu_decode",
        {{"d", 64}, {"dv", 64}, {"pack_gqa", 4}}},
       {"decode_without_dropout", fwd, "cpu-avx2", "cpu_decode"},
-      {"no_new_tokens", "fwd bf16 b=1 h=1 sq=1 sk=64 d=64 paged=7 kv=int8 descale=token left_padding",
-       "cpu-avx2", "cpu_generic_forward"},
       {"split_pays",
        "fwd bf16 b=1 h=1 sq=64 sk=8192 d=64",
        "cpu-avx2",
@@ -210,7 +208,7 @@ const std::vector<Refused>& refused_scenes() {
        "sm_90a does not compute in fp8_fnuz; it takes fp32, fp16, bf16, fp8, fp8_e5m2; cpu and hip targets "
        "compute in fp8_fnuz"},
       {{"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 kv=fp8", "sm_80", "portable_forward", tile128()},
-       "K and V of another type than Q"},
+       "it does not take kv=fp8 on sm_80; use kv=int8"},
       {{"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 paged=16 left_padding", "sm_90a", "sm90_forward",
         tile128()},
        "left padding in pages"},

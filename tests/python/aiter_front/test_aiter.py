@@ -246,7 +246,6 @@ def varlen(**arguments):
             TypeError,
             "q_descale is 0.5; it must be a float32 tensor of one number",
         ),
-        (lambda: regard.aiter.mha_batch_prefill_func(*[None] * 8), NotImplementedError, "pages"),
         (lambda: regard.aiter.mla.mla_decode_fwd(), NotImplementedError, "mla_decode_fwd needs kernels"),
     ],
 )
