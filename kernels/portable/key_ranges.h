@@ -60,8 +60,13 @@ struct RowKeyRanges {
     }
     sync_block();
     if (parts.splits > 1 && thread() == 0) {
-      const Range32 part = within({split * parts.split_keys, (split + 1) * parts.split_keys}, sk);
+      // Parts of what the block sees, in whole tiles: lengths are known here, and the plan knows a bound.
       Range32& any = common->any;
+      const i32 splits = static_cast<i32>(parts.splits), first = any.begin / block_k,
+                tiles = (any.end + block_k - 1) / block_k - first,
+                of_part = (tiles + splits - 1) / splits * block_k,
+                begin = first * block_k + static_cast<i32>(split) * of_part;
+      const Range32 part = {begin, begin + of_part};
       any = {larger(any.begin, part.begin), smaller(any.end, part.end)};
       // A part past the keys would begin with the last tile, which belongs to another part.
       if (any.empty()) any.end = 0;
