@@ -70,6 +70,8 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"portable_forward", "fwd fp32 d=64 bias=1h bias_type=fp32", "fwd fp32 d=64 bias=bh"},
       {"portable_forward", "fwd fp8 d=64 bias=1h", "fwd fp8 d=64 bias=bh"},
       {"portable_forward", "fwd fp16 d=64 bias_type=fp32", "fwd fp16 d=64"},
+      {"portable_forward", "fwd fp16 d=64 lengths paged table=sglang left_padding", "fwd fp16 d=64 paged"},
+      {"portable_forward", "fwd fp16 kv=int8 d=64 descale=page", "fwd fp16 d=64 kv=int8 descale=token paged"},
       {"cpu_forward", "fwd bf16 d=64 softcap dropout dropout_mask", "fwd bf16 d=64 softcap dropout"},
       {"cpu_decode", "fwd fp16 d=64 dv=32 mask=causal lse", "fwd fp16 d=64 dv=32 mask=window"},
       {"cpu_decode", "fwd bf16 d=64 varlen lengths left_padding table=sglang", "fwd bf16 d=64"},
