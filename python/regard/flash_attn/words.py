@@ -107,12 +107,10 @@ def descale_words(
         return {}
     keys = of if cache is None else cache
     small = [name for name, tensor in (("q", of), ("k", keys), ("v", keys)) if tensor.element_size() == 1]
-    if not given.keys() <= set(small):
-        names = " and ".join(f"{name}_descale" for name in given if name not in small)
-        which, dtype = (
-            ("k_cache", keys.dtype) if "q" in small or ("q" not in given and cache is not None) else ("q", of.dtype)
-        )
-        raise invalid(f"{which} is {dtype}, and {names} is only for 8-bit tensors: leave it out")
+    for name in given:
+        if name not in small:
+            which, tensor = ("q", of) if name == "q" or cache is None else ("k_cache", keys)
+            raise invalid(f"{which} is {tensor.dtype}, and {name}_descale is only for 8-bit tensors: leave it out")
     one = torch.ones_like(next(iter(given.values())))
     return {f"descale_{name}": given.get(name, one) for name in small}
 
