@@ -116,10 +116,8 @@ class Scheduler {
       turn.tiles = tiles_of(of_block, window);
       if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
       turn.safe_softmax = safe_softmax;
-      if constexpr (paged && windowed) {
-        turn.first_key = of_block.empty() ? work.sequence.sk : work.first_key + of_block.top.begin;
-        turn.sinks = window.left >= 0 ? work.first_key + window.sinks : 0;
-      }
+      turn.set(of_block.empty() ? work.sequence.sk : work.first_key + of_block.top.begin,
+               window.left >= 0 ? work.first_key + window.sinks : 0);
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();
     }

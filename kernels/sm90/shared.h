@@ -38,20 +38,34 @@ constexpr bool tiles_by_warpgroup =
 /// those of all.
 constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
 
+/// What a block sees of pages under a window: the first key that a row sees, and the end of the sinks.
+template <bool needed>
+struct SeenPages {
+  i32 first_key, sinks;
+
+  REGARD_DEVICE void set(i32 first, i32 end_of_sinks) { first_key = first, sinks = end_of_sinks; }
+};
+template <>
+struct SeenPages<false> {
+  static constexpr i32 first_key = 0, sinks = 0;
+
+  REGARD_DEVICE void set(i32, i32) {}
+};
+
 /// A block of work, handed out.
-struct Turn {
+struct Turn : SeenPages<paged && windowed> {
   Sm90ForwardWork work;   // head -1: there is no more
   i32 kv_head, end_head;  // end_head: past the last query head of kv_head
   KeyTiles tiles;
   VisibleTiles visible[visible_tile_ranges];
-  bool safe_softmax;     // redoes rows that overflowed
-  i32 first_key, sinks;  // paged, with a window: the first key that a row sees, and the end of the sinks
+  bool safe_softmax;  // redoes rows that overflowed
 };
 
 struct Sm90ForwardShared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
   Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
-  Barrier transposed_full[stages], transposed_empty[stages];  // 8-bit types: V as it is multiplied
+  // 8-bit types: V as it is multiplied.
+  Barrier transposed_full[eight_bits ? stages : 1], transposed_empty[eight_bits ? stages : 1];
   // Two turns are in progress at a time.
   Barrier turn_full[2], turn_done[2];
   Turn turn[2];
@@ -88,8 +102,10 @@ struct Sm90ForwardShared {
       k_empty[i].init(cluster * consumer_warps);
       v_full[i].init(gathered ? wave : 1);
       v_empty[i].init(eight_bits ? helper_warps : cluster * consumer_warps);
-      transposed_full[i].init(helper_warps);
-      transposed_empty[i].init(consumer_warps);
+      if constexpr (eight_bits) {
+        transposed_full[i].init(helper_warps);
+        transposed_empty[i].init(consumer_warps);
+      }
     }
     if (i < 2) {
       turn_full[i].init(1);

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CacheOptions(TypedDict, total=False):
-    """The options of a KV cache, which no kernel has yet: calls with them are refused."""
+    """The options of a KV cache."""
 
     k_new: Annotated[Array, "[b, snew, hk, d], packed [tokens, hk, d]: new keys, written into k after lengths_k"]
     v_new: Annotated[Array, "[b, snew, hk, dv], packed [tokens, hk, dv]: new values, likewise"]
@@ -127,13 +127,10 @@ class Options(CacheOptions, total=False):
     stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
 
 
-CACHE = frozenset(CacheOptions.__annotations__)
-
-
 @lru_cache(maxsize=1)
 def described() -> str:
-    """The options that some kernel supports, with their types and meanings."""
-    return "\n".join(_entry(*option) for option in Options.__annotations__.items() if option[0] not in CACHE)
+    """The options with their types and meanings."""
+    return "\n".join(_entry(*option) for option in Options.__annotations__.items())
 
 
 def _entry(name: str, annotation: Any) -> str:

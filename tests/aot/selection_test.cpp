@@ -90,11 +90,11 @@ lse = true
     EXPECT_EQ(selected.count(0, i).unserved, 0u);
     EXPECT_EQ(selected.count(0, i).kernels, selected.kernels(i).size());
   }
-  EXPECT_EQ(selected.kernels(0).size(), 190u);
+  EXPECT_EQ(selected.kernels(0).size(), 110u);
   // 24 forward kernels; 12 decode kernels (no dropout) in 3 tiles each; 2 that merge; the generic one.
   EXPECT_EQ(selected.kernels(1).size(), 63u);
   EXPECT_EQ(selected.kernels(2).size(), 51u);  // with 2 tiles
-  EXPECT_EQ(selected.selection->count(), 190u + 63u + 51u);
+  EXPECT_EQ(selected.selection->count(), 110u + 63u + 51u);
 }
 
 TEST(Selection, HasEachKernelOnceAndTheLinesThatAsked) {
@@ -266,11 +266,14 @@ TEST(Selection, WhatOnlySomeTargetsCanDoIsCounted) {
 }
 
 TEST(Selection, WhatNoKernelTakesHidesNothingElse) {
-  for (const char* paged : {"[false, true]", "[true, false]"}) {
-    const Selected selected(fmt::format("[[variants]]\nd = 64\npaged = {}\n", paged));
+  for (const char* kv : {"[\"fp32\", \"fp8\"]", "[\"fp8\", \"fp32\"]"}) {
+    const Selected selected(fmt::format("[[variants]]\ndtype = \"fp32\"\nd = 64\nkv = {}\n", kv),
+                            "\"sm_90a\"");
     ASSERT_TRUE(selected.selection) << selected.refusal();
-    EXPECT_EQ(selected.kernels(), Selected("[[variants]]\nd = 64\n").kernels()) << paged;
-    for (const std::size_t i : {0, 1}) EXPECT_EQ(selected.count(0, i).unserved, 1u) << paged;
+    EXPECT_EQ(selected.kernels(),
+              Selected("[[variants]]\ndtype = \"fp32\"\nd = 64\n", "\"sm_90a\"").kernels())
+        << kv;
+    EXPECT_EQ(selected.count(0, 0).unserved, 1u) << kv;
   }
 }
 
@@ -284,7 +287,8 @@ TEST(Selection, ARequestWithoutEffectIsAnErrorWithItsLine) {
        "te.toml:6: none of the targets can do this: no plan for 'fwd bf16", "\"sm_75\""},
       {"[[variants]]\nd = 576\ndv = 512\n",
        "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
-      {"[[variants]]\nd = 64\npaged = true\n", "te.toml:3: none of the targets can do this: "},
+      {"[[variants]]\ndtype = \"fp32\"\nkv = \"fp8\"\nd = 64\n",
+       "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nproblems = [\"fwd fp16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",
        "te.toml:5: none of the targets can do this: ", "\"sm_75\""},

@@ -272,8 +272,6 @@ const std::vector<Refused>& refused_scenes() {
        "sums over up to 131072 keys would lose digits and can be made in 2 parts; splits=1 forces it"},
       {{"long_sums", "fwd fp32 b=1 h=1 sq=64 sk=8193 d=64", "sm_80", "portable_forward", tile128()},
        "can be made in 2 parts"},
-      {{"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 snew=1", "sm_80", "portable_forward"},
-       "does not take new tokens"},
       {{"reads_cache", "fwd fp32 b=1 h=1 s=64 d=64 kv=int8 descale=head", "sm_80", "portable_forward"},
        "give queries of bf16 or fp16"},
       {{"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 kv=fp8", "sm_80", "portable_forward"}, "use kv=int8"},

@@ -89,7 +89,6 @@ def test_public_functions_are_documented():
 
 def test_help_has_the_options_with_their_shapes():
     for documentation in (regard.attention.__doc__, regard.attention_backward.__doc__, regard.options.__doc__):
-        for name in set(options.Options.__annotations__) - options.CACHE:
+        for name in options.Options.__annotations__:
             assert f"\n    {name}: " in documentation
         assert "lengths_k: Array. int32 [b]: " in documentation
-        assert "page_table" not in documentation  # as long as no kernel supports it
