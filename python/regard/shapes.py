@@ -103,7 +103,8 @@ def append_words(k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any
     of_new = shape_of("k_new", tensors["k_new"])
     if len(of_new) not in (3, 4):
         raise invalid(f"k_new has shape {list(of_new)}; it must be [b, snew, hk, d] or, packed, [tokens, hk, d]")
-    heads = of_new[1 if len(of_new) == 3 else layout.index("h")]
+    vectorized = options.get("kv_layout") == "vectorized"
+    heads = shape_of("k", k, 4, "a cache of 4 dimensions")[1 if vectorized else layout.index("h")]
     batch = 1 if "slots" in tensors else sequences_of_new(options, tensors)
     words = [f"hq={heads} d={of_new[-1]} b={batch}"]
     if any(name in tensors for name in ("page_table", "page_list")) or options.get("paged"):

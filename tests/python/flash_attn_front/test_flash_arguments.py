@@ -248,11 +248,15 @@ AUDITS = {
 }
 
 
+WITH_NEW_TOKENS = {name: audit for name, audit in AUDITS.items() if "new tokens" in name}  # test_flash_kvcache
+AUDITS = {name: audit for name, audit in AUDITS.items() if name not in WITH_NEW_TOKENS}
+
+
 @pytest.mark.parametrize(("name", "argument"), cases(AUDITS))
 def test_no_argument_is_swallowed(name, argument):
     AUDITS[name].check(argument)
 
 
-@pytest.mark.parametrize("name", [name for name in AUDITS if "," not in name])
+@pytest.mark.parametrize("name", AUDITS)
 def test_every_argument_is_decided(name):
     assert not undecided(AUDITS[name])

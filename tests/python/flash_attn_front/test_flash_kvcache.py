@@ -6,9 +6,11 @@ import math
 import pytest
 
 torch = pytest.importorskip("torch")
+from test_flash_arguments import WITH_NEW_TOKENS  # noqa: E402
+
 import cached  # noqa: E402
 import regard.flash_attn as two  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
+from argument_audit import cases  # noqa: E402
 from cached import Cache, ints, numbers  # noqa: E402
 from regard.flash_attn import flash_attn_interface  # noqa: E402
 from regard.flash_attn import v3 as three  # noqa: E402
@@ -322,6 +324,11 @@ def test_what_is_wrong_is_said(front, arguments, kind, sentence):
 def test_what_is_wrong_with_others_is_said(call, sentence):
     with pytest.raises((ValueError, NotImplementedError), match=sentence):
         call()
+
+
+@pytest.mark.parametrize(("name", "argument"), cases(WITH_NEW_TOKENS))
+def test_no_argument_is_swallowed_beside_new_tokens(name, argument):
+    WITH_NEW_TOKENS[name].check(argument)
 
 
 def test_there_is_nothing_to_schedule():

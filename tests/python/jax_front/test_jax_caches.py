@@ -16,11 +16,6 @@ LENGTHS, TABLE = ints(5, 0, 11), ints([2, 7, -1, -1], [1, -1, -1, -1], [0, 3, 6,
 NEW = numbers(3, 3, 3, HK, D), numbers(4, 3, 3, HK, D)
 
 
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    monkeypatch.setenv("REGARD_JIT", "off")
-
-
 def cache():
     return Cache(numbers(1, 8, 4, HK, D), numbers(2, 8, 4, HK, D), LENGTHS, TABLE)
 
@@ -108,6 +103,8 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match=r"they must be \[b, hq, d\], \[hk, pages, page, d\]"):
         regard.jax.paged_attention(k, k, v, TABLE.numpy(), None)
     with pytest.raises(ValueError, match="k_scales_pages and v_scales_pages are for the same cache"):
-        regard.jax.paged_attention(k[0], k, v, TABLE.numpy(), None, k[..., 0])
-    with pytest.raises(ValueError, match=r"k_new has shape \[3, 3, 1, 16\]"):
-        regard.jax.append(k, v, new[0][:, :, :1], new[1], lengths_k=LENGTHS.numpy(), page_table=TABLE.numpy())
+        regard.jax.paged_attention(k[0, :, :, :], k[:2], v[:2], TABLE.numpy(), None, k[:2, ..., 0])
+    with pytest.raises(ValueError, match=r"k_new has shape \[3, 3, 4, 16\]"):
+        regard.jax.append(
+            k, v, jnp.repeat(new[0], 2, axis=2), new[1], lengths_k=LENGTHS.numpy(), page_table=TABLE.numpy()
+        )

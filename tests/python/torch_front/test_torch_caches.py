@@ -8,7 +8,6 @@ torch = pytest.importorskip("torch")
 import cached  # noqa: E402
 import regard  # noqa: E402
 import regard.torch  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import Cache, ints, numbers  # noqa: E402
 
 HK, D = 2, 16
