@@ -106,9 +106,10 @@ void fill_rope(const Tensor& tensor, bool cosine) {
   const std::int64_t columns = tensor.shape[1];
   const Element element = element_of(tensor.dtype);
   for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    const std::int64_t row = i / columns;
     const double frequency =
                      std::pow(10000, -static_cast<double>(i % columns) / static_cast<double>(columns)),
-                 angle = static_cast<double>(i / columns) * frequency;
+                 angle = static_cast<double>(row) * frequency;
     const auto value = static_cast<float>(cosine ? std::cos(angle) : std::sin(angle));
     if (element == Element::f32)
       static_cast<float*>(tensor.data)[i] = value;

@@ -50,3 +50,8 @@ def test_the_programs_say_how_far_apart_the_losses_are(example, tmp_path, capsys
     assert capsys.readouterr().out.count("The losses are apart by") == 2
     curves = [path for path in ElementTree.parse(file).findall("{*}path") if "L" in path.get("d")]
     assert len(curves) == 2
+
+
+def test_a_server_with_a_paged_cache_gives_the_tokens_of_the_model_without_one(example, capsys):
+    example("serving").main(["--requests=5", "--together=3", "--pages=24", "--device=cpu"])
+    assert "5 of 5 requests have the tokens of the model without a cache" in capsys.readouterr().out
