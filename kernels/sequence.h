@@ -64,7 +64,8 @@ REGARD_INLINE void find_cached_keys(const Arguments& a, BasicSequence<Integer>& 
   sequence.sk = end - sequence.first_k;
 }
 
-template <class Integer = i64>
+/// Without `caches` for kernels that read none.
+template <class Integer = i64, bool caches = true>
 REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) {
   BasicSequence<Integer> sequence = whole_sequence<Integer>(a, batch);
   if (a.offsets_q) {
@@ -76,7 +77,7 @@ REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) 
     sequence.sk = a.offsets_k[batch + 1] - a.offsets_k[batch];
   }
   sequence.sq = logical_length<Integer>(a.lengths_q, batch, sequence.sq);
-  if (a.cache.present)
+  if (caches && a.cache.present)
     find_cached_keys<Integer>(a, sequence);
   else
     sequence.sk = logical_length<Integer>(a.lengths_k, batch, sequence.sk);

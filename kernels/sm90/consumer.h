@@ -353,12 +353,13 @@ class ForwardConsumer {
 
   /// The warp's first row.
   REGARD_DEVICE Row row_of_warp(const Sm90ForwardWork& work) const {
-    return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / wave % 4 * 16)};
+    return {a_, work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / wave % 4 * 16)};
   }
   /// This thread's first or second row.
   REGARD_DEVICE Row row_of(const Sm90ForwardWork& work, i32 half) const {
-    return {work, warpgroup_ * group_rows +
-                      static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4) + 8 * half};
+    return {a_, work,
+            warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4) +
+                8 * half};
   }
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     if (threadIdx.x % wave == 0) barrier.arrive();

@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
     } else if constexpr (eight_bits) {
       Transposer(shared, memory).run();
     } else if (warp == 1) {
-      load_turns(QueryLoader(q, shared, memory), arguments, shared, false);
+      load_turns(QueryLoader(arguments, q, shared, memory), arguments, shared, false);
     } else {
       const bool of_v = warp == 3;
       load_turns(KeyLoader(arguments, of_v ? v : k, shared, memory, of_v), arguments, shared, !of_v);

@@ -11,8 +11,9 @@ namespace regard {
 /// Loads Q of each turn: each warpgroup's own rows, as soon as it has finished the previous ones.
 class QueryLoader {
  public:
-  REGARD_DEVICE QueryLoader(const TensorMap& q, Sm90ForwardShared& shared, Sm90ForwardMemory memory)
-      : q_(q), shared_(shared), memory_(memory) {
+  REGARD_DEVICE QueryLoader(const Sm90ForwardArguments& a, const TensorMap& q, Sm90ForwardShared& shared,
+                            Sm90ForwardMemory memory)
+      : a_(a), q_(q), shared_(shared), memory_(memory) {
     if (threadIdx.x % wave == 0) prefetch(q_);
   }
 
@@ -24,7 +25,7 @@ class QueryLoader {
       shared_.q_empty[slot][i].wait(ring_.parity ^ 1);
       __syncwarp();  // threads that still poll must not see the phase wrap around
       if (threadIdx.x % wave != 0) continue;
-      const Row first(turn.work, i * group_rows);
+      const Row first(a_, turn.work, i * group_rows);
       const MappedRows q{q_, ragged, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
       constexpr i32 bytes = static_cast<i32>(layout.q / consumers);
       Barrier& full = shared_.q_full[slot][i];
@@ -35,6 +36,7 @@ class QueryLoader {
   }
 
  private:
+  const Sm90ForwardArguments& a_;
   const TensorMap& q_;
   Sm90ForwardShared& shared_;
   Sm90ForwardMemory memory_;
@@ -112,7 +114,7 @@ class KeyLoader {
       keys.load<layout.columns>(to, bytes_, full, first_key);
     } else if (threadIdx.x % wave == 0) {
       const Sequence32& s = turn.work.sequence;
-      const i32 batch = a_.cache.index != nullptr ? a_.cache.index[s.batch] : s.batch;
+      const i32 batch = caches && a_.cache.index != nullptr ? a_.cache.index[s.batch] : s.batch;
       const MappedRows keys{map_, ragged, batch, batch * rows_per_batch_ + s.first_k, s.sk};
       keys.load<block_k, layout.columns, cluster>(to, bytes_, full, turn.kv_head, first_key);
     }
@@ -133,7 +135,7 @@ class AllLoader {
  public:
   REGARD_DEVICE AllLoader(const Sm90ForwardArguments& a, const TensorMap& q, const TensorMap& k,
                           const TensorMap& v, Sm90ForwardShared& shared, Sm90ForwardMemory memory)
-      : q_(q, shared, memory), k_(a, k, shared, memory, false), v_(a, v, shared, memory, true) {}
+      : q_(a, q, shared, memory), k_(a, k, shared, memory, false), v_(a, v, shared, memory, true) {}
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     q_.load(turn, ragged);

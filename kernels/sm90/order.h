@@ -20,7 +20,7 @@ class Ranking {
   REGARD_DEVICE void make(const Arguments& a) {
     const i32 sequences = static_cast<i32>(a.b);
 #pragma unroll 1
-    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_of<i32>(a, i).sk;
+    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_of<i32, caches>(a, i).sk;
     __syncthreads();
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) {
@@ -49,7 +49,7 @@ class Order {
     if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
     u32 blocks = 0;
     for (u32 i = threadIdx.x; i < sequences; i += wave)
-      blocks += blocks_of_rows(rows(sequence_of<i32>(a_, i)));
+      blocks += blocks_of_rows(rows(sequence_of<i32, caches>(a_, i)));
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
@@ -69,11 +69,9 @@ class Order {
     const Position position = position_of(index, member, rows(sequence), batch_heads);
     if (!ragged(a_)) sequence.batch = static_cast<i32>(position.pair / heads);
     const i32 head = static_cast<i32>(position.pair % heads);
-    if constexpr (pack_gqa) {
-      const i32 row_bits = __ffs(a_.rows_of_head) - 1;
-      return {part, sequence, head * heads_per_kv(a_) + (position.first_row >> row_bits), 0, row_bits};
-    }
-    return {part, sequence, head, position.first_row, 0};
+    if constexpr (pack_gqa)
+      return {part, sequence, head * heads_per_kv(a_) + (position.first_row >> a_.row_bits), 0};
+    return {part, sequence, head, position.first_row};
   }
 
  private:
@@ -84,7 +82,7 @@ class Order {
   /// Heads that have separate blocks, and the rows of each.
   REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(pack_gqa ? a_.hk : a_.hq); }
   REGARD_DEVICE static i32 rows(const Sm90ForwardArguments& a) {
-    return pack_gqa ? heads_per_kv(a) * a.rows_of_head : static_cast<i32>(a.sq);
+    return pack_gqa ? heads_per_kv(a) << a.row_bits : static_cast<i32>(a.sq);
   }
   REGARD_DEVICE i32 rows(const Sequence32& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {
@@ -117,7 +115,8 @@ class Order {
     while (true) {
       const i32 rank = rank_ + lane;
       Sequence32 mine{};
-      if (rank < sequences) mine = sequence_of<i32>(a_, sequences <= Ranking::most ? ranking_[rank] : rank);
+      if (rank < sequences)
+        mine = sequence_of<i32, caches>(a_, sequences <= Ranking::most ? ranking_[rank] : rank);
       const u32 blocks = blocks_of_rows(rows(mine)) * heads_with_blocks();
       u32 end = blocks;
 #pragma unroll

@@ -110,7 +110,7 @@ class Scheduler {
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       const BlockWindow of_block(work.first_row / cluster_rows * cluster_rows,
                                  cluster > 1 ? cluster_rows
-                                 : pack_gqa  ? a_.rows_of_head
+                                 : pack_gqa  ? 1 << a_.row_bits
                                              : block_q,
                                  window);
       turn.tiles = tiles_of(of_block, window);

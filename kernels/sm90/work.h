@@ -14,6 +14,8 @@ constexpr i32 element_bytes = eight_bits ? 1 : 2;
 constexpr bool pack_gqa = config::pack_gqa > 0, wide_heads = config::d > 128;
 constexpr bool windowed = config::mask != Mask::none;
 constexpr bool split_kv = config::split > 0;  // the keys
+// Whether K and V may be a KV cache: with 8-bit types, one warp loads everything and has few registers.
+constexpr bool caches = config::paged || !eight_bits;
 // Whether K and V lie in pages, and whether threads copy their rows: pages have no boxes of several rows.
 constexpr bool paged = config::paged, gathered = paged && config::gather > 0;
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
@@ -48,16 +50,15 @@ struct KeyPart<false> {
 struct Sm90ForwardWork : KeyPart<split_kv> {
   Sequence32 sequence;
   i32 head, first_row;
-  i32 row_bits;  // with pack_gqa, those of an index in the block that count the rows of a head
 };
 
 /// A row of a block.
 struct Row {
   i32 head, row;
 
-  REGARD_DEVICE Row(const Sm90ForwardWork& work, i32 index)
-      : head(pack_gqa ? work.head + (index >> work.row_bits) : work.head),
-        row(work.first_row + (pack_gqa ? index & ((1 << work.row_bits) - 1) : index)) {}
+  REGARD_DEVICE Row(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 index)
+      : head(pack_gqa ? work.head + (index >> a.row_bits) : work.head),
+        row(work.first_row + (pack_gqa ? index & ((1 << a.row_bits) - 1) : index)) {}
 };
 
 /// What a block's rows see of its keys.

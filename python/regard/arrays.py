@@ -83,7 +83,13 @@ def _dtype_of(name: str, array: Any) -> Any:
     try:
         return array.dtype
     except AttributeError:
-        return numpy.dtype(_interface(name, array)["typestr"])
+        typestr = _interface(name, array)["typestr"]
+        try:
+            return numpy.dtype(typestr)
+        except TypeError as error:
+            raise invalid(
+                f"{name} has the typestr {typestr!r}, which NumPy does not know; give one such as '<f4'"
+            ) from error
     except MemoryError:
         raise
     except Exception as error:

@@ -166,8 +166,8 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "sm90_forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    const std::int64_t rows_of_head = result->stages[0].schedule.as<Sm90ForwardSchedule>().rows_of_head;
-    EXPECT_EQ(rows_of_head, c.heads > 0 ? c.block_q / c.heads : 0) << c.shape;
+    const i32 row_bits = result->stages[0].schedule.as<Sm90ForwardSchedule>().row_bits;
+    EXPECT_EQ(1 << row_bits, c.heads > 0 ? c.block_q / c.heads : 1) << c.shape;
     EXPECT_EQ(result->stages[0].key.algorithm.pack_gqa, c.heads > 0) << c.shape;
     EXPECT_EQ(result->stages[0].key.algorithm.block_q, c.block_q) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.blocks) << c.shape;

@@ -2,6 +2,7 @@
 #include "plan/kernels/sm90_forward.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "kernels/sm90/forward_schedule.h"
@@ -113,7 +114,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   Sm90ForwardSchedule schedule = grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq);
-  schedule.rows_of_head = static_cast<i32>(rows_of_head);
+  if (rows_of_head > 0) schedule.row_bits = std::countr_zero(static_cast<u64>(rows_of_head));
   schedule.box_k = static_cast<i32>(keys_of_box(p, tile.algorithm.block_k));
   stage.schedule = Schedule(schedule);
   if (rows_of_head > 0) stage.key.algorithm.pack_gqa = 1;
@@ -160,7 +161,7 @@ namespace {
 std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
   const auto s = bytes.as<Sm90ForwardSchedule>();
   std::vector<ScheduleNumber> numbers = {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
-  if (s.rows_of_head > 0) numbers.push_back({"rows_of_head", s.rows_of_head});
+  if (s.row_bits > 0) numbers.push_back({"row_bits", s.row_bits});
   if (s.box_k > 0) numbers.push_back({"box_k", s.box_k});
   return numbers;
 }

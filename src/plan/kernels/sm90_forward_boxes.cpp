@@ -46,7 +46,7 @@ Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, con
 
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
-      a.pack_gqa > 0 ? std::min<std::int64_t>(schedule.rows_of_head, group_rows) : group_rows;
+      a.pack_gqa > 0 ? std::min<std::int64_t>(1 << schedule.row_bits, group_rows) : group_rows;
   const TensorBox q = box_of(p, q_rows, rows, group_rows / rows);
   // If the kernel stores O without a map, any tensor will do.
   const TensorBox o = stores_boxes(stage.key) ? box_of(p, o_rows, Sm90ForwardLayout::warp_rows) : q;

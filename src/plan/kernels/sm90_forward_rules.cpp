@@ -46,7 +46,10 @@ Refusal pages_are_boxes(const Question& q) {
   if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", instead);
   if (p.descale == Descale::token || p.descale == Descale::page)
     return unsupported("factors of tokens or pages", instead);
-  if (p.paged == 0) return {};
+  if (p.paged == 0) {
+    if (is_cache(p) && bytes_of(p.dtype) == 1) return unsupported("dense caches of 8-bit types", instead);
+    return {};
+  }
   if (p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", instead);
   if (p.left_padding) return unsupported("left padding in pages", instead);
   if (!gathers(p, q.candidate.tile->algorithm.block_k)) return {};

@@ -72,7 +72,6 @@ BAD = {
     "family": ({"family": "nothing"}, InvalidError, "family"),
     "threads": ({"threads": 1.5}, TypeError, "threads is 1.5"),
     "offsets": ({"offsets_q": INTS(3)}, InvalidError, "q has shape"),
-    "cache": ({"k_new": ONES((2, 1, 2, 8)), "v_new": ONES((2, 1, 2, 8)), "lengths_k": [1, 1]}, RefusedError, "no"),
 }
 
 
