@@ -283,8 +283,8 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 24 warps leave 80 registers for a thread.
-constexpr i32 resident_blocks = 24 / config::warps;
+/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread.
+constexpr i32 resident_blocks = 20 / config::warps;
 
 }  // namespace regard
 

@@ -36,7 +36,9 @@ class GatheredRows {
 #pragma unroll 4
       for (i32 row = lane / 8; row < wave; row += 4) {
         if (block_k % wave != 0 && i * wave + row >= block_k) break;
-        const u64 from = __shfl_sync(whole_warp, mine, row);
+        const u32 low = __shfl_sync(whole_warp, static_cast<u32>(mine), row),
+                  high = __shfl_sync(whole_warp, static_cast<u32>(mine >> 32), row);
+        const u64 from = u64{high} << 32 | low;
         const u32 address = to + (i * wave + row) * box_bytes + (chunk ^ row % 8) * 16;
 #pragma unroll 2
         for (i32 part = 0; part < bytes / (block_k * box_bytes); ++part) {

@@ -117,7 +117,7 @@ def test_unknown_family_is_refused(refused):
 
 
 def test_valid_problem_without_a_kernel_is_refused(refused):
-    assert "paged" in refused("run fwd bf16 b=1 h=2 sq=1 sk=64 d=64 paged=16", code=3)
+    assert "kv=fp8" in refused("run fwd fp32 b=1 h=2 sq=1 sk=64 d=64 kv=fp8 --target=sm_90a", code=3)
 
 
 def test_nobody_waits_for_the_writer_of_a_fifo(regard, refused, tmp_path):

@@ -97,6 +97,7 @@ Refusal accumulators_leave_room(const Question& q) {
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
+  const bool modified_in_pages = p.paged > 0 && p.softcap > 0 && p.bias != Bias::none;
 
   // For a wave's rows, distributed over its lanes.
   const Target::Tile& tile = *q.candidate.tile;
@@ -115,14 +116,15 @@ Refusal accumulators_leave_room(const Question& q) {
 
   const bool plain_loads = !q.target.has(Feature::async_copy);
   const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads : most_sums;
-  if ((bias || bias_and_dropout || wide_mask) && sums > most)
+  if ((bias || bias_and_dropout || wide_mask || modified_in_pages) && sums > most)
     return fmt::format(
         "each thread of its tile has {} accumulators, and {} leaves registers for {}; use a smaller "
         "block_q",
         sums,
         bias_and_dropout ? "a bias with dropout"
         : bias           ? "a bias"
-                         : "a mask at a head dim above 128",
+        : wide_mask      ? "a mask at a head dim above 128"
+                         : "a soft cap with ALiBi in pages",
         most);
   return {};
 }

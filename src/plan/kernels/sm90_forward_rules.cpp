@@ -55,6 +55,7 @@ Refusal pages_are_boxes(const Question& q) {
   if (!gathers(p, q.candidate.tile->algorithm.block_k)) return {};
   if (bytes_of(p.dtype) == 1)
     return unsupported("8-bit keys and values in pages that are not a multiple of 16 rows", instead);
+  if (p.softcap > 0) return unsupported("soft cap with rows that threads copy", instead);
   return too_large_for(q, "rows that threads copy");
 }
 
