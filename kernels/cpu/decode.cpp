@@ -173,7 +173,7 @@ class CpuDecodeBlock {
     for (int i = 0; i < depth_vectors; ++i) store(query(row, part) + i * lanes, numbers[i]);
   }
 
-  void step(i64 first_key, i64 count) {
+  REGARD_OPTIMIZE void step(i64 first_key, i64 count) {
     const i64 end = round_up(count, chunk);
     if (config::bits && !sees_bits(first_key, count)) return;
     keys_.start_step(first_, visible_.common, first_key, end_);

@@ -74,7 +74,7 @@ def test_checking_writes_nothing(regard, manifest, tmp_path):
         ("[[variants]]\nmsk = 'causal'\n", ["te.toml:4: unknown key 'msk'; did you mean 'mask'?"], 2),
         ("[[variants]]\n", ["te.toml:3: this [[variants]] is empty; give it the fields of signatures"], 2),
         ("[[variants]]\nrecord = 'none.txt'\n", ["te.toml:3: ", "'none.txt'", "No such file"], 2),
-        ('[[variants]]\ndtype = "fp32"\nkv = "fp8"\nd = 64\n', ["te.toml:3: none of the targets can do this"], 3),
+        ("[[variants]]\nd = 64\nrecipes = ['append']\n", ["te.toml:3: none of the targets can do this"], 3),
         ("[[variants]]\nd = 64\n[[exclude]]\nd = 40\n", ["te.toml:5: ", "leaves nothing out"], 2),
     ],
 )
