@@ -87,7 +87,7 @@ const std::vector<Scene>& accepted() {
       {"dtype_on_target", fwd, "sm_80", "portable_forward"},
       {"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 paged=7 left_padding", "sm_80", "portable_forward",
        tile128()},
-      {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 paged=7", "sm_90a", "sm90_forward", tile128()},
+      {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 paged=7", "sm_90a", "sm90_forward", tile64()},
       {"pages_are_boxes", "fwd fp8 b=1 h=1 s=64 d=64 paged=48", "sm_90a", "sm90_forward", tile128()},
       {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 cache=3 left_padding", "sm_90a", "sm90_forward",
        tile128()},
