@@ -23,7 +23,7 @@ class GatheredRows {
   }
 
   /// Copies the rows, by a whole warp: eight threads copy a row of a box, swizzled as a box would be. What
-  /// follows `row_bytes` in a tile's row is zeros, and so are rows that nobody sees. `full` expects all
+  /// follows `row_bytes` in a tile's row is zeros, and so are keys that no row sees. `full` expects all
   /// threads.
   REGARD_DEVICE void copy(const Rows& rows, i32 kv_head, u32 to, i32 bytes, i32 row_bytes,
                           Barrier& full) const {
@@ -53,7 +53,7 @@ class GatheredRows {
 
  private:
   static constexpr i32 count = (block_k + wave - 1) / wave;
-  i32 page_[count], row_[count];  // -1: nobody sees it
+  i32 page_[count], row_[count];  // -1: no row sees it
 };
 
 }  // namespace regard

@@ -114,7 +114,7 @@ class KeyLoader {
       keys.load<layout.columns>(to, bytes_, full, first_key);
     } else if (threadIdx.x % wave == 0) {
       const Sequence32& s = turn.work.sequence;
-      const i32 batch = caches && a_.cache.index != nullptr ? a_.cache.index[s.batch] : s.batch;
+      const i32 batch = caches ? static_cast<i32>(stored_sequence(a_.cache, s.batch)) : s.batch;
       const MappedRows keys{map_, ragged, batch, batch * rows_per_batch_ + s.first_k, s.sk};
       keys.load<block_k, layout.columns, cluster>(to, bytes_, full, turn.kv_head, first_key);
     }

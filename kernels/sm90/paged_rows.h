@@ -22,10 +22,9 @@ struct PagedRows {
   /// Of a key that is needed.
   REGARD_DEVICE Place find(i32 key) const {
     const u32 page = static_cast<u32>(a.cache.page), block = static_cast<u32>(key) / page;
-    const i32 begin = static_cast<i32>(block * page), batch = turn.work.sequence.batch;
-    const i32* pages = a.cache.page_table + (a.cache.page_offsets ? a.cache.page_offsets[batch]
-                                                                  : batch * a.cache.page_table_batch);
-    return {pages[block], key - begin, min(static_cast<i32>(page), turn.work.sequence.sk - begin)};
+    const i32 begin = static_cast<i32>(block * page);
+    return {pages_of(a.cache, turn.work.sequence.batch)[block], key - begin,
+            min(static_cast<i32>(page), turn.work.sequence.sk - begin)};
   }
 };
 

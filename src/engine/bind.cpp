@@ -92,10 +92,6 @@ Rows table_rows(const Tensor& tensor) {
   return {tensor.data, 0, 0, tensor.strides[0]};
 }
 
-bool is_vectorized(const Problem& p) {
-  return p.paged > 0 && p.kv_layout == KvLayout::vectorized;
-}
-
 void bind_cache_sizes(const Problem& p, Arguments& a) {
   a.cache.present = is_cache(p);
   a.cache.page = p.paged;

@@ -255,6 +255,9 @@ inline bool writes_cache(const Problem& p) {
 inline bool packs_new(const Problem& p) {
   return p.tnew > 0;
 }
+inline bool is_vectorized(const Problem& p) {
+  return p.paged > 0 && p.kv_layout == KvLayout::vectorized;
+}
 /// Whether K and V are packed sequences, and not a cache.
 inline bool packs_keys(const Problem& p) {
   return p.varlen && p.paged == 0 && p.cache == 0;

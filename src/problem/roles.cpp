@@ -53,9 +53,6 @@ std::int64_t most_pages_in_use(const Problem& p) {
 std::int64_t pages(const Problem& p) {
   return p.pages != 0 ? p.pages : most_pages_in_use(p);
 }
-bool is_vectorized(const Problem& p) {
-  return p.paged > 0 && p.kv_layout == KvLayout::vectorized;
-}
 /// Elements in the 16 bytes that vectorized pages keep together.
 std::int64_t elements_together(const Problem& p) {
   return 16 / static_cast<std::int64_t>(bytes_of(p.kv));

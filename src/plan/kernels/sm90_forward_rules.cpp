@@ -84,8 +84,7 @@ Refusal clusters_share_keys(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
-  if (!p.varlen && !p.lengths && !is_cache(p) && !p.left_padding && !splits_keys(*q.candidate.recipe))
-    return {};
+  if (!is_ragged(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "
       "stay whole; use a tile without clusters");
@@ -107,9 +106,8 @@ Refusal packs_gqa(const Question& q) {
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
-        "its tile of {} queries is for all rows of several heads of a K/V head, without batch_invariant; use "
-        "a "
-        "larger one",
+        "its tile of {} queries is for all rows of several heads of a K/V head, without batch_invariant; "
+        "use a larger one",
         few);
   }
   if (pack_gqa_work(p, block_q) == 0) return {};
