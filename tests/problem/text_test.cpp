@@ -38,8 +38,8 @@ TEST(ProblemText, PrintsCanonically) {
       "fwd bf16 b=3 h=4 s=64 d=64 varlen lengths ranges bits tq=100 tk=120",
       "append bf16 b=2 h=4 s=64 d=64 table=sglang rope=half rotary=32 paged=32 snew=8",
       "fwd bf16 b=2 h=4 s=64 d=64 kv=int8 descale=token left_padding snew=8 tnew=9 cache=3",
-      "append fp16 b=2 h=4 s=64 d=64 rope=half rotary=6 rope_type=fp32 positions=token slots=int64 tnew=5 "
-      "rope_rows=99",
+      "append fp16 b=2 h=4 s=64 d=64 rope=half rotary=6 rope_type=fp32 positions=token slots=int64 tnew=5",
+      "append fp16 b=2 h=4 s=64 d=64 rope=interleaved rotary=6 positions=sequence rope_rows=99",
       "merge fp16 b=2 h=4 s=64 d=64 out=fp32 lse accumulate parts=7",
   };
   for (const char* line : lines) EXPECT_EQ(print(parsed(line)), line);
