@@ -37,9 +37,6 @@ class Draws {
 struct Keys {
   std::int64_t sinks_end = 0;  ///< those up to here are read, from the left padding on
   std::int64_t begin = 0, first_read = 0, before = 0, end = 0;
-  bool read(std::int64_t row) const {
-    return row >= begin && row < before && (row >= first_read || row < sinks_end);
-  }
   bool touches(std::int64_t first, std::int64_t last) const {
     const bool some_read = std::max(first, first_read) < std::min(last, before) ||
                            std::max(first, begin) < std::min(last, std::min(sinks_end, before));
@@ -191,21 +188,23 @@ void draw_slots(const CacheSizes& sizes, Draws& draws, DrawnCache& drawn) {
   }
 }
 
+/// Each row of a page that is in use holds a key, also left of a window.
 void list_rows(const CacheSizes& sizes, const std::vector<Keys>& all, DrawnCache& drawn) {
-  const std::int64_t blocks = sizes.page > 0 ? (sizes.sk + sizes.page - 1) / sizes.page : 0;
+  const std::int64_t page = sizes.page > 0 ? sizes.page : std::max<std::int64_t>(sizes.sk, 1);
+  const std::int64_t blocks = (sizes.sk + page - 1) / page;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto batch = static_cast<std::int64_t>(i);
-    for (std::int64_t row = 0; row < all[i].before; ++row) {
-      if (!all[i].read(row)) continue;
-      if (sizes.page == 0) {
-        drawn.rows.push_back({drawn.cache_index.empty() ? batch : drawn.cache_index[i], row});
-        continue;
-      }
-      const std::int64_t block = row / sizes.page;
-      const std::int32_t page = sizes.lists
-                                    ? drawn.page_list[static_cast<std::size_t>(drawn.page_offsets[i] + block)]
-                                    : drawn.page_table[static_cast<std::size_t>(batch * blocks + block)];
-      drawn.rows.push_back({page, row % sizes.page});
+    for (std::int64_t row = all[i].begin; row < all[i].before; ++row) {
+      const std::int64_t block = row / page;
+      if (!all[i].touches(block * page, (block + 1) * page)) continue;
+      std::int64_t first = batch;
+      if (sizes.lists)
+        first = drawn.page_list[static_cast<std::size_t>(drawn.page_offsets[i] + block)];
+      else if (sizes.page > 0)
+        first = drawn.page_table[static_cast<std::size_t>(batch * blocks + block)];
+      else if (!drawn.cache_index.empty())
+        first = drawn.cache_index[i];
+      drawn.rows.push_back({first, row % page});
     }
   }
 }

@@ -26,7 +26,7 @@ struct CacheSizes {
 /// Empty where the problem has no such tensor. Numbers that are already there are kept.
 struct DrawnCache {
   std::vector<std::int32_t> lengths;       ///< before the new tokens; -1: neither keys nor new tokens
-  std::vector<std::int32_t> offsets_new;   ///< of packed new tokens; some tokens at the end belong to nobody
+  std::vector<std::int32_t> offsets_new;   ///< of packed new tokens; the last tokens belong to no sequence
   std::vector<std::int32_t> left_padding;  ///< 0, all keys, and between
   std::vector<std::int32_t> cache_index;   ///< each sequence once where the cache has enough of them
   std::vector<std::int32_t> page_table;    ///< -1 where a sequence has no keys: after the last one, ...
@@ -39,7 +39,7 @@ struct DrawnCache {
   struct Row {
     std::int64_t batch, row;  ///< the first index, a page or a sequence, and the row in it
   };
-  /// Those that a call reads, without those that it has written itself.
+  /// Those that hold keys before the call, without sequences and pages of which it reads none.
   std::vector<Row> rows;
 };
 

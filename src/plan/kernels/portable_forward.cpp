@@ -94,10 +94,12 @@ Refusal accumulators_leave_room(const Question& q) {
   const std::int64_t registers = q.target.has(Feature::accumulator_registers) ? 2 : 1;  // in units of 256
   const std::int64_t most_scores = 64 * registers, most_sums = 160 * registers;
   const std::int64_t most_sums_by_plain_loads = 96 * registers;  // loads that pass through registers
+  const std::int64_t most_sums_by_converted_pages = 144 * registers;
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
   const bool modified_in_pages = p.paged > 0 && p.softcap > 0 && p.bias != Bias::none;
+  const bool converted_pages = p.paged > 0 && bytes_of(p.kv) == 1 && p.d > 192;
 
   // For a wave's rows, distributed over its lanes.
   const Target::Tile& tile = *q.candidate.tile;
@@ -115,16 +117,19 @@ Refusal accumulators_leave_room(const Question& q) {
         most_scores);
 
   const bool plain_loads = !q.target.has(Feature::async_copy);
-  const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads : most_sums;
-  if ((bias || bias_and_dropout || wide_mask || modified_in_pages) && sums > most)
+  const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads
+                            : converted_pages               ? most_sums_by_converted_pages
+                                                            : most_sums;
+  if ((bias || bias_and_dropout || wide_mask || modified_in_pages || converted_pages) && sums > most)
     return fmt::format(
         "each thread of its tile has {} accumulators, and {} leaves registers for {}; use a smaller "
         "block_q",
         sums,
-        bias_and_dropout ? "a bias with dropout"
-        : bias           ? "a bias"
-        : wide_mask      ? "a mask at a head dim above 128"
-                         : "a soft cap with ALiBi in pages",
+        bias_and_dropout  ? "a bias with dropout"
+        : bias            ? "a bias"
+        : converted_pages ? "8-bit pages at a head dim above 192"
+        : wide_mask       ? "a mask at a head dim above 128"
+                          : "a soft cap with ALiBi in pages",
         most);
   return {};
 }
