@@ -3,9 +3,9 @@
     python tools/flash_attn_suite.py FOLDER/test_flash_attn.py --device cpu --count 200 --longest 512
 
 The suite's files are used unchanged, except for the name of the device. Every test function occurs in the sample, which
-depends only on --seed; --part=2/8 runs every eighth case of it, so that eight processes can share it. Prints the
-outcome of each case, and at the end how many passed, failed, were refused or were skipped, and why;
-flash_attn_suite_report.py does so for all parts together.
+depends only on --seed; --jobs=8 shares it among eight processes, of which each one runs a --part. Prints the outcome of
+each case, and at the end how many passed, failed, were refused or were skipped, and why; flash_attn_suite_report.py
+does so for the outputs of several runs together.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ import math
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
-from flash_attn_suite_report import case_line, report
+from flash_attn_suite_report import case_line, read, report
 
 import regard.flash_attn
 from regard.errors import NoKernelError, RefusedError
@@ -191,6 +193,28 @@ def run(test, arguments, options):
     return "passed", ""
 
 
+def run_part(options, number):
+    """The cases of a part that another process runs. Prints those that did not pass or were skipped by the suite."""
+    part = f"{number}/{options.jobs}"
+    command = [sys.executable, __file__, *sys.argv[1:], "--jobs", "1", "--part", part]
+    cases = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            found = read(line.rstrip("\n"))
+            cases += found
+            if any(outcome not in ("passed", "skipped") for outcome, _, _ in found):
+                print(line, end="", flush=True)
+    if process.returncode not in (0, 1):
+        cases.append(("failed", f"part[{part}]", f"the process ended with {process.returncode}"))
+    return cases
+
+
+def run_parts(options):
+    with ThreadPoolExecutor(options.jobs) as pool:
+        parts = pool.map(lambda number: run_part(options, number), range(1, options.jobs + 1))
+        return report([case for cases in parts for case in cases])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("suite", type=Path)
@@ -198,12 +222,16 @@ def main():
     parser.add_argument("--flavour", default="cuda", choices=("cuda", "ck"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--part", type=read_part, default=(1, 1), metavar="2/8", help="run every eighth, from the 2nd")
+    parser.add_argument("--jobs", type=int, default=1, help="share the cases among so many processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--longest", type=int, default=1 << 30, help="leave out cases with longer sequences")
     parser.add_argument("--seconds", type=int, default=300, help="stop a case after so many")
     parser.add_argument("--only", nargs="*", default=[], help="only cases whose id has one of these texts")
     parser.add_argument("--without", nargs="*", default=[], help="no case whose id has one of these texts")
     options = parser.parse_args()
+    if options.jobs > 1:
+        print(f"{options.suite.name}: seed {options.seed}")
+        return run_parts(options)
 
     OnDevice.device = options.device
     if options.device == "cpu":
@@ -212,7 +240,8 @@ def main():
     regard.flash_attn.register(options.flavour)
     module = importlib.import_module(options.suite.stem)
     tests = [Test(value) for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
-    print(f"{options.suite.name}: {sum(test.count() for test in tests)} cases of {len(tests)} test functions")
+    count = sum(test.count() for test in tests)
+    print(f"{options.suite.name}: {count} cases of {len(tests)} test functions, seed {options.seed}")
 
     cases = []
     for test, arguments, name in part_of(sample(tests, options), options):

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError, invalid
+from ..errors import RefusedError
 from ..torch import attention
 from .attend import lse_as_flash_attn
-from .chunks import chunk_ranges
-from .words import descale_words, whole, with_rows_contiguous
+from .chunks import chunk_ranges, keys_of, read_chunk
+from .words import descale_words, with_rows_contiguous
 
 
 def with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
@@ -34,10 +34,8 @@ def attend(
     return_attn_probs: bool,
 ) -> Any:
     """out, or (out, softmax_lse)."""
-    if whole("attention_chunk", attention_chunk) < 0:
-        raise invalid(f"attention_chunk is {attention_chunk}; it must be how many keys a chunk has, or 0 for one chunk")
-    if attention_chunk:
-        words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
+    if chunk := read_chunk(attention_chunk):
+        words["ranges"] = chunk_ranges(q, keys_of(k, words), chunk, words)
     factors = descale_words(q, *descale)
     words |= factors
     q, k = with_qv(q, k, v, qv, bool(factors))

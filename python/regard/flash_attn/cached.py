@@ -12,6 +12,7 @@ from ..torch import attention
 from ..words import quote
 from . import flavour
 from .attend import lse_as_flash_attn
+from .chunks import chunk_ranges, within_chunk
 from .words import whole, with_rows_contiguous
 
 
@@ -24,7 +25,6 @@ class Names(NamedTuple):
     batch_idx: str = "cache_batch_idx"
     table: str = "block_table"
     offsets: str = "cu_seqlens_k_new"
-    positions: str = "rotary_seqlens"
 
 
 class Cache(NamedTuple):
@@ -57,10 +57,10 @@ class New(NamedTuple):
     sin: Tensor | None = None
     interleaved: bool = True
     offsets: Tensor | None = None
-    positions: Tensor | None = None  # where the rotation of each sequence begins; None: at its length
+    positions: Tensor | None = None  # where the rotation of each sequence, if any, begins; None: at its length
 
     def is_given(self) -> bool:
-        return any(part is not None for part in (self.k, self.v, self.cos, self.sin, self.offsets, self.positions))
+        return any(part is not None for part in (self.k, self.v, self.cos, self.sin, self.offsets))
 
 
 def attend_cached(
@@ -77,12 +77,22 @@ def attend_cached(
 
 @torch.no_grad()
 def attend(
-    q: Tensor, cache: Cache, new: New, words: dict[str, Any], wants_lse: bool, memory: Tensor | None = None
+    q: Tensor,
+    cache: Cache,
+    new: New,
+    words: dict[str, Any],
+    wants_lse: bool,
+    memory: Tensor | None = None,
+    chunk: int = 0,
 ) -> tuple[Tensor, Tensor | None]:
+    """chunk: how many keys a chunk of FlashAttention-3's chunked attention has."""
     _refuse_shapes(cache)
     (q,) = with_rows_contiguous(q)
     options = {**words, **_cache_options(q, cache, words), **_new_options(cache, new)}
     _refuse_beyond_table(cache, options)
+    if chunk:
+        options = within_chunk(chunk, options)
+        options["ranges"] = chunk_ranges(q, _keys(cache, options), chunk, options)
     if memory is not None:
         options["out"] = memory
     if not wants_lse:
@@ -148,9 +158,8 @@ def _new_options(cache: Cache, new: New) -> dict[str, Any]:
                 f"rotary_cos and rotary_sin rotate new tokens and queries, and {names.k} is missing: give {names.k} "
                 f"and {names.v}"
             )
-        for name, given in ((names.offsets, new.offsets), (names.positions, new.positions)):
-            if given is not None:
-                raise invalid(f"{name} is for new tokens, which are missing: give {names.k} and {names.v}")
+        if new.offsets is not None:
+            raise invalid(f"{names.offsets} is for new tokens, which are missing: give {names.k} and {names.v}")
         return {}
     if cache.lengths is None:
         raise invalid(
@@ -163,8 +172,6 @@ def _new_options(cache: Cache, new: New) -> dict[str, Any]:
         options["snew"] = min(k.shape[0], cache.rows)  # a bound, which the host knows
     if new.cos is not None and new.sin is not None:
         options |= _rotary_options(cache, new, new.cos, new.sin)
-    elif new.positions is not None:
-        raise invalid(f"{names.positions} is for rotary_cos and rotary_sin, which are missing: give them as well")
     return {name: option for name, option in options.items() if option is not None}
 
 
@@ -202,6 +209,15 @@ def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
             f"{cache.names.table} has room for {cache.rows} rows of a sequence, and {cache.names.lengths} with the new "
             f"tokens reaches {longest}: give a table with more pages"
         )
+
+
+def _keys(cache: Cache, options: dict[str, Any]) -> int | Tensor:
+    """How many keys each sequence has once the new tokens are written, without its left padding."""
+    keys: int | Tensor = options.get("lengths_k", cache.rows)
+    if "k_new" in options:
+        offsets = options.get("offsets_new")
+        keys = keys + (options["k_new"].shape[1] if offsets is None else offsets.diff())
+    return keys if cache.left_padding is None else keys - cache.left_padding
 
 
 def without_idle_sides(words: dict[str, Any], most_left: int, most_right: int) -> dict[str, Any]:

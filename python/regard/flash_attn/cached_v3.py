@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
-from ..words import quote
 from .attend import lse_as_flash_attn
 from .cached import Cache, New, attend, without_idle_sides
+from .chunks import read_chunk
+from .varlen import places
 from .words import descale_words, whole
 
 
-def refuse_of_caches(cu_seqlens_k: Tensor | None, qv: Tensor | None, attention_chunk: int) -> None:
+def refuse_of_caches(cu_seqlens_k: Tensor | None, qv: Tensor | None) -> None:
     """Refuses what does not go with a KV cache."""
     if cu_seqlens_k is not None:
         raise invalid("cu_seqlens_k is for packed keys, and those of a KV cache are not: leave it out, give seqused_k")
     if qv is not None:
         raise RefusedError("qv has no kernels for KV caches yet: leave it out, or give K and V as they are")
-    if attention_chunk:
-        raise RefusedError(
-            f"attention_chunk is {quote(attention_chunk)}, for which there are no kernels on KV caches: give 0, or "
-            "window_size"
-        )
 
 
 def attend_cached(
@@ -33,10 +30,14 @@ def attend_cached(
     rows_of_q: tuple[Tensor | None, Tensor | None, int | None],
     descale: tuple[Tensor | None, Tensor | None, Tensor | None],
     words: dict[str, Any],
+    attention_chunk: int,
     memory: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """out, softmax_lse. rows_of_q: cu_seqlens_q, seqused_q and max_seqlen_q."""
     cu_seqlens_q, seqused_q, max_seqlen_q = rows_of_q
+    cache = _picked(cache)
+    if q.element_size() == 1 and new.cos is not None:
+        q, new, descale = _widened(q, cu_seqlens_q, new, descale)
     if cu_seqlens_q is not None:
         if max_seqlen_q is None:
             raise invalid("packed queries need max_seqlen_q, the longest sequence, as well as cu_seqlens_q")
@@ -46,6 +47,48 @@ def attend_cached(
     queries = words["sq"] if cu_seqlens_q is not None else q.shape[1]
     words = without_idle_sides(words, cache.rows - 1, queries - 1)
     words |= descale_words(q, *descale, cache=cache.k)
-    out, lse = attend(q, cache, new, words, True, memory)
+    out, lse = attend(q, cache, new, words, True, memory, read_chunk(attention_chunk))
     assert lse is not None
     return out, lse_as_flash_attn(lse, cache.rows, cuda=False)
+
+
+def _picked(cache: Cache) -> Cache:
+    """With pages, FlashAttention-3 picks rows of the table by the numbers of sequences; flash_attn 2 refuses both."""
+    table, picked = cache.table, cache.batch_idx
+    if table is None or picked is None:
+        return cache
+    if table.dim() != 2 or picked.dim() != 1 or picked.dtype not in (torch.int32, torch.int64):
+        raise invalid(
+            f"{cache.names.table} has shape {list(table.shape)} and {cache.names.batch_idx} {list(picked.shape)} of "
+            f"{picked.dtype}; they must be [sequences, pages of a sequence] and int32 [b]"
+        )
+    last = table.shape[0] - 1
+    if picked.device.type == "cpu" and picked.numel() and not 0 <= int(picked.min()) <= int(picked.max()) <= last:
+        raise invalid(f"{cache.names.batch_idx} is {picked.tolist()}; {cache.names.table} has {last + 1} rows")
+    return cache._replace(table=table[picked.clamp(0, last)], batch_idx=None)
+
+
+def _widened(
+    q: Tensor,
+    cu_seqlens_q: Tensor | None,
+    new: New,
+    descale: tuple[Tensor | None, Tensor | None, Tensor | None],
+) -> tuple[Tensor, New, tuple[Tensor | None, Tensor | None, Tensor | None]]:
+    """8-bit queries and new tokens that are to be rotated, as bf16, since nothing rotates 8-bit numbers: the keys are
+    rounded again when they are written to the cache, the queries are not."""
+    of_q, of_k, of_v = descale
+
+    def wide(x: Tensor | None, factor: Tensor | None = None, starts: Tensor | None = None) -> Tensor | None:
+        if x is None or factor is None:
+            return None if x is None else x.to(torch.bfloat16)
+        group = x.shape[-2] // factor.shape[-1]
+        of_heads = factor.repeat_interleave(group, dim=-1)  # [b, heads]
+        rows = of_heads[:, None] if starts is None else of_heads[places(starts, x.shape[0])[0]]
+        return (x.float() * rows[..., None]).to(torch.bfloat16)
+
+    widened = new._replace(
+        k=wide(new.k, of_k, new.offsets), v=wide(new.v, of_v, new.offsets), cos=wide(new.cos), sin=wide(new.sin)
+    )
+    q16 = wide(q, of_q, cu_seqlens_q)
+    assert q16 is not None
+    return q16, widened, (None, of_k, of_v)

@@ -175,19 +175,20 @@ def flash_attn_with_kvcache(
     k_cache, v_cache [sequences, s, hk, d], after new tokens k, v, [b, s_new, hk, d] or packed with cu_seqlens_k_new,
     are written into it at cache_seqlens, their number before. There are no gradients.
 
-    page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size.
+    page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size; with
+    cache_batch_idx, int32 [b], [sequences, n].
     rotary_seqlens: int32 [b], where the rotation of each sequence begins if not at cache_seqlens. The other arguments
     are those of flash_attn 2's function; scheduler_metadata is ignored, as the plan decides what it says.
 
     Returns out, or with return_softmax_lse (out, softmax_lse, and two empty tensors in place of partial results).
     """
-    refuse_of_caches(None, qv, attention_chunk)
+    refuse_of_caches(None, qv)
     words = score_words(softmax_scale, causal, window_size, softcap)
     cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, _NAMES)
     interleaved = is_on("rotary_interleaved", rotary_interleaved)
     new = New(k, v, rotary_cos, rotary_sin, interleaved, cu_seqlens_k_new, rotary_seqlens)
     descale = (q_descale, k_descale, v_descale)
-    out, lse = attend_cached(q, cache, new, (cu_seqlens_q, None, max_seqlen_q), descale, words)
+    out, lse = attend_cached(q, cache, new, (cu_seqlens_q, None, max_seqlen_q), descale, words, attention_chunk)
     return (out, lse, *(lse.new_empty(0) for _ in range(2))) if is_on("return_softmax_lse", return_softmax_lse) else out
 
 

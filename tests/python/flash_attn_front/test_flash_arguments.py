@@ -88,7 +88,7 @@ NEW = {"k": numbers(8, 2, 2, 2, 16), "v": numbers(9, 2, 2, 2, 16)}
 ROTARY = {"rotary_cos": numbers(10, 24, 4), "rotary_sin": numbers(11, 24, 4)}
 OF_CACHES = {"cache_batch_idx": PICKED, "cache_leftpad": COUNTS}
 OF_NEW_ALONE = dict.fromkeys((*NEW, *ROTARY), TENSOR)
-CACHE_3 = {"cu_seqlens_q": LENGTHS["cu_seqlens_q"], "cu_seqlens_k_new": TENSOR, "rotary_seqlens": COUNTS, **DESCALE}
+CACHE_3 = {"cu_seqlens_q": LENGTHS["cu_seqlens_q"], "cu_seqlens_k_new": TENSOR, **DESCALE}
 
 
 def with_cache(function):
@@ -181,10 +181,11 @@ AUDITS = {
             "max_seqlen_q": 9,
             "max_seqlen_k": 12,
             "rotary_interleaved": False,  # without rotary tables
+            "seqlens_rotary": COUNTS,
             "scheduler_metadata": TENSOR,
         },
         {
-            **dict.fromkeys(("k_new", "v_new", "cu_seqlens_k_new", "seqlens_rotary", *ROTARY), TENSOR),
+            **dict.fromkeys(("k_new", "v_new", "cu_seqlens_k_new", *ROTARY), TENSOR),
             **DESCALE,
             "cu_seqlens_q": LENGTHS["cu_seqlens_q"],
             "cu_seqlens_k": LENGTHS["cu_seqlens_k"],
@@ -216,15 +217,17 @@ AUDITS = {
             **OF_CACHES,
             "cache_seqlens": 7,
             "page_table": TABLE,
+            "attention_chunk": 3,
             "return_softmax_lse": True,
         },
         {
             **{name: HARMLESS_3[name] for name in ("num_splits", "pack_gqa", "sm_margin")},
             "rotary_interleaved": False,
+            "rotary_seqlens": COUNTS,
             "scheduler_metadata": TENSOR,
             "max_seqlen_q": 9,
         },
-        {**OF_NEW_ALONE, **CACHE_3, "attention_chunk": 3, "qv": numbers(7, *Q.shape)},
+        {**OF_NEW_ALONE, **CACHE_3, "qv": numbers(7, *Q.shape)},
     ),
     "3 flash_attn_with_kvcache, new tokens": Audit(
         with_cache(three.flash_attn_with_kvcache),

@@ -137,6 +137,85 @@ def test_packed_queries_and_packed_new_tokens_with_positions(rotary):
     check(out.split(counts), lse.split(counts, dim=1), cache, right)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("make", [dense, lambda **o: pages(4, **o)])
+def test_chunks(make, causal, append, packed):
+    cache = make(left_padding=ints(2, 0, 3)).with_unused_rows(math.nan)
+    q = numbers(7, 3, 3, HQ, D)
+    given = {"k": NEW[0].clone(), "v": NEW[1].clone(), "rotary_cos": COS, "rotary_sin": SIN} if append else {}
+    written, right = Cache(cache.k.clone(), cache.v.clone(), *list(vars(cache).values())[2:-1]), []
+    for sequence, rows in enumerate(q):
+        if append:
+            places = [int(LENGTHS[sequence]) + i for i in range(3)]
+            k, rows = (cached.rotated(x, places, COS, SIN, True).float() for x in (NEW[0][sequence], rows))
+            written.write(sequence, k, NEW[1][sequence])
+        keys = (x[None] for x in written.read(sequence))
+        right.append(three.flash_attn_func(rows[None], *keys, causal=causal, attention_chunk=4)[0])
+    out = three.flash_attn_with_kvcache(
+        q.flatten(0, 1) if packed else q,
+        cache.k,
+        cache.v,
+        **given,
+        cache_seqlens=LENGTHS,
+        cache_leftpad=cache.left_padding,
+        page_table=cache.table,
+        cu_seqlens_q=ints(0, 3, 6, 9) if packed else None,
+        max_seqlen_q=3,
+        causal=causal,
+        attention_chunk=4,
+    )
+    close(out.reshape(q.shape), torch.stack(right))
+    torch.testing.assert_close(cache.k, written.k, equal_nan=True)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_rotated_tokens_of_eight_bits(packed, scaled):
+    counts = [3, 1, 2] if packed else [3, 3, 3]
+    starts = ints(0, *counts).cumsum(0).to(torch.int32)
+    cache, tables = pages(4), [table.to(torch.float8_e4m3fn) for table in (COS, SIN)]
+    eight = [numbers(i, sum(counts), heads, D).to(torch.float8_e4m3fn) for i, heads in ((7, HQ), (8, HK), (9, HK))]
+    small = [x.to(torch.float8_e4m3fn) for x in (cache.k, cache.v)]
+    factors = [0.5 + numbers(i, 3, HK).abs() for i in (11, 12, 13)] if scaled else [torch.ones(3, HK)] * 3
+    for x, k_or_v, factor in ((cache.k, small[0], factors[1]), (cache.v, small[1], factors[2])):
+        for sequence in range(3):
+            for page in cache.table[sequence][cache.table[sequence] >= 0]:
+                x[page] = k_or_v[page].float() * factor[sequence, :, None]
+    rows = []
+    for x, factor in zip(eight, factors):
+        each = x.float().split(counts)
+        group = x.shape[1] // HK
+        rows.append([y * factor[b].repeat_interleave(group)[:, None] for b, y in enumerate(each)])
+    right = expected(rows[0], cache, rows[1:], *(table.float() for table in tables), causal=True)[0]
+    shape = (-1,) if packed else (3, 3)
+    q, k, v = (x.reshape(*shape, *x.shape[1:]) for x in eight)
+    out = three.flash_attn_with_kvcache(
+        *(q, *small, k, v),
+        **dict(zip(("rotary_cos", "rotary_sin"), tables)),
+        **(dict(zip(("q_descale", "k_descale", "v_descale"), factors)) if scaled else {}),
+        **({"cu_seqlens_q": starts, "cu_seqlens_k_new": starts, "max_seqlen_q": 3} if packed else {}),
+        cache_seqlens=LENGTHS,
+        page_table=cache.table,
+        causal=True,
+    )
+    assert out.dtype == torch.bfloat16
+    assert (out.reshape(-1, HQ, D) - torch.cat(right)).abs().mean() < 0.04  # rotated keys are rounded again
+    last = cache.place(2, 11)
+    assert torch.equal(small[1][last].float(), eight[2][-counts[2]].float())  # V is not rotated, and written as it is
+
+
+def test_sequences_picked_from_a_table():
+    cache, q = pages(4), numbers(7, 2, 3, HQ, D)
+    words = {"cache_seqlens": ints(9, 4), "causal": True}
+    picked = three.flash_attn_with_kvcache(
+        q, cache.k, cache.v, page_table=cache.table, cache_batch_idx=ints(2, 0), **words
+    )
+    rows = cache.table[[2, 0]]
+    assert torch.equal(picked, three.flash_attn_with_kvcache(q, cache.k, cache.v, page_table=rows, **words))
+
+
 def test_queries_that_are_packed_on_a_dense_cache():
     cache, q = dense(index=ints(2, 0, 3)), list(numbers(7, 6, HQ, D).split([3, 1, 2]))
     right = expected(q, cache, window_size=(4, 0))
@@ -287,15 +366,20 @@ ONE = torch.zeros(2, 1, HK, D)
         (2, {"block_table": TABLE, "cache_batch_idx": ints(0, 1)}, ValueError, "cache_batch_idx .* with block_table"),
         (2, {"block_table": TABLE[0]}, ValueError, r"block_table has shape \[2\]; it must be \[b, pages"),
         (3, {"qv": Q}, NotImplementedError, "qv has no kernels for KV caches"),
-        (3, {"attention_chunk": 4}, NotImplementedError, "attention_chunk is 4, for which there are no kernels"),
-        (3, {"cu_seqlens_q": ints(0, 1, 2)}, ValueError, "packed queries need max_seqlen_q"),
-        (3, {"rotary_seqlens": ints(0, 0)}, ValueError, "rotary_seqlens is for new tokens, which are missing"),
+        (3, {"attention_chunk": -1}, ValueError, "attention_chunk is -1; it must be how many keys a chunk has"),
         (
             3,
-            {"k": ONE, "v": ONE, "cache_seqlens": 1, "rotary_seqlens": ints(0, 0)},
+            {"page_table": TABLE, "cache_batch_idx": ints(0, 2)},
             ValueError,
-            "rotary_seqlens is for rotary_cos and rotary_sin, which are missing",
+            "cache_batch_idx is .0, 2.; page_table has 2",
         ),
+        (
+            3,
+            {"page_table": TABLE, "cache_batch_idx": TABLE},
+            ValueError,
+            "they must be .sequences, pages of a sequence",
+        ),
+        (3, {"cu_seqlens_q": ints(0, 1, 2)}, ValueError, "packed queries need max_seqlen_q"),
         (3, {"k_descale": torch.ones(2, HK)}, ValueError, "k_cache is torch.float32, and k_descale is only for 8-bit"),
     ],
 )

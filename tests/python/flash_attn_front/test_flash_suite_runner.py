@@ -75,7 +75,7 @@ def test_a_sample_is_run_and_told(tmp_path):
     done = run(tmp_path / "test_few.py", SUITE, *words)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "test_few.py: 11 cases of 4 test functions"
+    assert lines[0] == "test_few.py: 11 cases of 4 test functions, seed 2"
     assert "7 cases: 2 passed, 1 failed, 3 skipped, 1 stopped" in lines
     assert sum(line.startswith("skipped test_shapes[1-2-True-dtype") for line in lines) == 2
     assert any("AssertionError at test_few.py:" in line and "of another type" in line for line in lines)
@@ -89,6 +89,10 @@ def test_parts_share_the_sample_and_are_told_together(tmp_path):
     assert sorted(map(len, cases)) == [2, 3] and len({*cases[0], *cases[1]}) == 5
     done = run(tmp_path / "parts.log", "\n".join(parts), tool="flash_attn_suite_report.py")
     assert "5 cases: 2 passed, 1 failed, 2 skipped" in done.stdout and "  2 skipped: not today\n" in done.stdout
+    jobs = run(tmp_path / "test_few.py", SUITE, *words, "--jobs", "2").stdout
+    assert "5 cases: 2 passed, 1 failed, 2 skipped" in jobs and jobs.count("\nfailed test_shapes") == 1
+    died = run(tmp_path / "test_few.py", "import os\nos.abort()", "--device", "cpu", "--jobs", "2")
+    assert died.returncode == 1 and "2 cases: 2 failed" in died.stdout and "the process ended with -6" in died.stdout
     wrong = run(tmp_path / "test_few.py", SUITE, "--part", "3/2")
     assert wrong.returncode == 2 and "3/2 is no part; the second of eight is 2/8" in wrong.stderr
 
