@@ -1,10 +1,8 @@
 """regard run against the fp64 oracle, by each family that solves the problem."""
 
-import json
-
 import pytest
 
-from here import REFUSAL, Crowd, families_of, regard, targets
+from here import Crowd, check_outputs, problem_rows, run_with_oracle
 
 DIMS = ("d=64", "d=128", "d=256", "d=192 dv=128", "d=96", "d=40", "d=72 dv=111", "d=8")
 REST = (
@@ -83,23 +81,10 @@ def problems():
     return found + backward_problems()
 
 
-def check(target, family, problem):
-    return regard("run", problem, f"--target={target}", f"--family={family}", "--repeat=0", "--json")
-
-
-ROWS = [
-    (target, family, problem) for target in targets()[:1] for problem in problems() for family in families_of(problem)
-]
-crowd = Crowd(check)
+ROWS = problem_rows(problems())
+crowd = Crowd(run_with_oracle)
 
 
 @pytest.mark.parametrize(("target", "family", "problem"), ROWS)
 def test_problem(target, family, problem, record_property):
-    done = crowd.result(target, family, problem)
-    if done.stderr.startswith(REFUSAL) and family.startswith("sm90_"):
-        pytest.skip("refused by this family")
-    assert done.returncode in (0, 1), done.stderr[-1500:] + done.stdout[-1500:]
-    outputs = json.loads(done.stdout)["check"]["outputs"]
-    wrong = {name: row for name, row in outputs.items() if not row["ok"]}
-    assert not wrong, json.dumps(wrong)
-    record_property("max_error", max(row["max_absolute"] for row in outputs.values()))
+    check_outputs(crowd.result(target, family, problem), family, record_property)
