@@ -9,7 +9,7 @@ namespace regard {
 
 struct SplitKeys {
   i64 splits = 1;                // parts of the key range, 1 = none
-  i64 split_keys = 0;            // keys per part
+  i64 split_keys = 0;            // keys per part; 0, on GPUs: each block divides the keys that it sees
   float* partial_o = nullptr;    // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse = nullptr;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
 };

@@ -6,6 +6,7 @@
 // The kernel is bound by memory latency: it begins while the parts are still being computed, each lane holds
 // the LSE of a different part, and O of some parts is being loaded before the first scale is known.
 #include "kernels/head.h"
+#include "kernels/key_part.h"
 #include "kernels/machine/pdl.h"
 #include "kernels/portable/combine_schedule.h"
 #include "kernels/portable/element.h"
@@ -23,7 +24,8 @@ struct PartialRow {
   i64 o_step, lse_step;  // to the next one, in elements
   i64 parts;
 
-  REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row) : parts(a.splits) {
+  REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row)
+      : parts(parts_of_sequence(a, static_cast<i32>(head.sequence.sk))) {
     if constexpr (merge_pass) {
       const i64 token = head.sequence.first_q + row + (a.offsets_q ? 0 : head.batch * a.sq);
       o = head.address<part_type>(a.parts_o, head.head, token) - head.batch * a.parts_o.batch * part_bytes;

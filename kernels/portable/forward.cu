@@ -67,6 +67,7 @@ class PortableForwardBlock {
   REGARD_DEVICE void run(const PortableForwardWork& work) {
     const Head head = head_of(work);
     if (work.first_row >= rows_of(work, head).end_row) return;
+    if (work.split >= parts_of_sequence(a_, static_cast<i32>(head.sequence.sk))) return;
     start(work, head);
 #pragma unroll 1
     for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);

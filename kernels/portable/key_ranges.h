@@ -2,10 +2,10 @@
 // keys inside them.
 #pragma once
 
+#include "kernels/key_part.h"
 #include "kernels/machine/number.h"
 #include "kernels/portable/pack_gqa.h"
 #include "kernels/portable/score_tile.h"
-#include "kernels/split_keys.h"
 #include "kernels/window.h"
 
 namespace regard {
@@ -60,13 +60,9 @@ struct RowKeyRanges {
     }
     sync_block();
     if (parts.splits > 1 && thread() == 0) {
-      // Parts of what the block sees, in whole tiles: lengths are known here, and the plan knows a bound.
+      // Lengths are known here, and the plan knows a bound.
       Range32& any = common->any;
-      const i32 splits = static_cast<i32>(parts.splits), first = any.begin / block_k,
-                tiles = (any.end + block_k - 1) / block_k - first,
-                of_part = (tiles + splits - 1) / splits * block_k,
-                begin = first * block_k + static_cast<i32>(split) * of_part;
-      const Range32 part = {begin, begin + of_part};
+      const Range32 part = keys_of_part(parts, static_cast<i32>(split), any, block_k);
       any = {larger(any.begin, part.begin), smaller(any.end, part.end)};
       // A part past the keys would begin with the last tile, which belongs to another part.
       if (any.empty()) any.end = 0;

@@ -162,16 +162,20 @@ class ForwardConsumer {
         if (!whole) hide(s, tile, given.work);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
+        float part = 0;
         if constexpr (by_slices)
-          exponentials(s, row_max, sum, scores_.scale(), seen_keys);
+          part = exponentials(s, row_max, sum, scores_.scale(), seen_keys);
         else if constexpr (peel_first)
-          exponentials(s, row_max, sum, scores_.scale(), AsItIs());
+          part = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
+        if constexpr (row_by_row) largest = part;
       }
       if (stale || !(by_slices || peel_first))
         largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
-    return !stale || (__any_sync(whole_warp, largest >= highest_p) && rescale_large(s, rows, factor));
+    // What has no row_max yet has no sum either.
+    const bool may_be_large = stale || (row_by_row && !given.safe_softmax);
+    return !may_be_large || (__any_sync(whole_warp, largest >= highest_p) && rescale_large(s, rows, factor));
   }
 
   /// Releases K or V of the next tile unused.

@@ -46,17 +46,16 @@ class Order {
   /// How many blocks there are; not stored, as this warp has few registers.
   REGARD_DEVICE u32 count() const {
     const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
-    if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
+    if (!ragged(a_)) return blocks_of_head(whole_sequence<i32>(a_, 0)) * sequences * heads;
     u32 blocks = 0;
     for (u32 i = threadIdx.x; i < sequences; i += wave)
-      blocks += blocks_of_rows(rows(sequence_of<i32, caches>(a_, i)));
-    return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
+      blocks += blocks_of_head(sequence_of<i32, caches>(a_, i));
+    return __reduce_add_sync(whole_warp, blocks) * heads;
   }
 
   /// `index` < count(), not less than the previous one; `member` selects one of the blocks of rows that a
   /// cluster takes.
   REGARD_DEVICE Sm90ForwardWork at(u32 index, u32 member) {
-    const auto part = KeyPart<split_kv>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
     u32 batch_heads = heads;
     Sequence32 sequence = whole_sequence<i32>(a_, 0);
@@ -66,12 +65,15 @@ class Order {
     } else {
       batch_heads *= static_cast<u32>(a_.b);
     }
+    const auto part = KeyPart<split_kv>::out_of(index, a_, sequence.sk);
     const Position position = position_of(index, member, rows(sequence), batch_heads);
     if (!ragged(a_)) sequence.batch = static_cast<i32>(position.pair / heads);
     const i32 head = static_cast<i32>(position.pair % heads);
+    Sm90ForwardWork work{part, sequence, head, position.first_row};
     if constexpr (pack_gqa)
-      return {part, sequence, head * heads_per_kv(a_) + (position.first_row >> a_.row_bits), 0};
-    return {part, sequence, head, position.first_row};
+      work.head = head * heads_per_kv(a_) + (position.first_row >> a_.row_bits), work.first_row = 0;
+    if constexpr (split_kv) find_part(work, a_);
+    return work;
   }
 
  private:
@@ -81,12 +83,12 @@ class Order {
   }
   /// Heads that have separate blocks, and the rows of each.
   REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(pack_gqa ? a_.hk : a_.hq); }
-  REGARD_DEVICE static i32 rows(const Sm90ForwardArguments& a) {
-    return pack_gqa ? heads_per_kv(a) << a.row_bits : static_cast<i32>(a.sq);
+  REGARD_DEVICE i32 rows(const Sequence32& s) const {
+    return pack_gqa && s.sq > 0 ? heads_per_kv(a_) << a_.row_bits : s.sq;
   }
-  REGARD_DEVICE i32 rows(const Sequence32& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
-  REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {
-    return split_kv ? static_cast<u32>(a.splits) : 1;
+  /// Blocks of rows of one of those heads, each once for every part of the keys.
+  REGARD_DEVICE u32 blocks_of_head(const Sequence32& s) const {
+    return blocks_of_rows(rows(s)) * KeyPart<split_kv>::count(a_, s.sk);
   }
 
   struct Position {
@@ -117,7 +119,7 @@ class Order {
       Sequence32 mine{};
       if (rank < sequences)
         mine = sequence_of<i32, caches>(a_, sequences <= Ranking::most ? ranking_[rank] : rank);
-      const u32 blocks = blocks_of_rows(rows(mine)) * heads_with_blocks();
+      const u32 blocks = blocks_of_head(mine) * heads_with_blocks();
       u32 end = blocks;
 #pragma unroll
       for (i32 step = 1; step < wave; step *= 2) {

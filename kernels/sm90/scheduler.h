@@ -108,11 +108,7 @@ class Scheduler {
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       if constexpr (pack_gqa)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      const BlockWindow of_block(work.first_row / cluster_rows * cluster_rows,
-                                 cluster > 1 ? cluster_rows
-                                 : pack_gqa  ? 1 << a_.row_bits
-                                             : block_q,
-                                 window);
+      const BlockWindow of_block = block_window_of(work, a_, window);
       turn.tiles = tiles_of(of_block, window);
       if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
       turn.safe_softmax = safe_softmax;

@@ -19,6 +19,10 @@ using ForwardP = u32[fragments][4];  // pairs, or fours of 8-bit numbers, as the
 constexpr float log2_p_at_max = eight_bits ? 6 : 0;
 constexpr float highest_p = eight_bits ? 432 : config::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
+/// With batch_invariant a row takes the maximum of the first tile with keys that it sees, whatever the other
+/// rows of its block see. Otherwise it takes those of all tiles down to the first that all of its rows see.
+constexpr bool row_by_row = config::batch_invariant;
+
 /// Sums up to here are safe to continue with: no product with V, and no sum of such products, overflows.
 constexpr i32 most_power = 64;
 
@@ -162,10 +166,10 @@ constexpr i32 slice = 32;  // keys
 constexpr bool by_slices =
     windowed && !pack_gqa && !eight_bits && config::d <= 64 && block_q == 128 && block_k % slice == 0;
 
-/// Weights and sums if no row of the warp sees keys from `seen` on: their weights are 0. Sums have the same
-/// bits as otherwise.
-REGARD_DEVICE void exponentials(ForwardScores& s, const float (&row_max)[2], float (&sum)[2], float scale,
-                                i32 seen) {
+/// Weights and sums if no row of the warp sees keys from `seen` on: their weights are 0. The results have the
+/// same bits as otherwise.
+REGARD_DEVICE float exponentials(ForwardScores& s, const float (&row_max)[2], float (&sum)[2], float scale,
+                                 i32 seen) {
   float part[2][2] = {};
 #pragma unroll
   for (i32 first = 0; first < block_k; first += slice) {
@@ -186,6 +190,7 @@ REGARD_DEVICE void exponentials(ForwardScores& s, const float (&row_max)[2], flo
   }
   sum[0] = part[0][0] + part[0][1];
   sum[1] = part[1][0] + part[1][1];
+  return fmaxf(fmaxf(part[0][0], part[0][1]), fmaxf(part[1][0], part[1][1]));
 }
 
 /// This thread's maximum of each row.
@@ -195,9 +200,10 @@ REGARD_DEVICE void find_highest(const ForwardScores& s, float (&most)[2]) {
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
-/// Raises row_max to the maxima of the scores. Returns `factor`, by which the previous sums are rescaled,
-/// and the `row_max` to subtract from scaled scores. With `safe_softmax`, for scores so large that the
-/// rounding of scale * maximum would matter, the maximum is subtracted first and row_max is the raw score.
+/// Raises row_max to the maxima of the scores, or sets it where there is none (row_by_row). Returns `factor`,
+/// by which the previous sums are rescaled, and the `row_max` to subtract from scaled scores. With
+/// `safe_softmax`, for scores so large that the rounding of scale * maximum would matter, the maximum is
+/// subtracted first and row_max is the raw score.
 REGARD_DEVICE void update_row_max(ForwardScores& s, WarpgroupRowState& rows, float (&row_max)[2],
                                   float (&factor)[2], float scale, bool safe_softmax) {
   float most[2];
@@ -206,7 +212,9 @@ REGARD_DEVICE void update_row_max(ForwardScores& s, WarpgroupRowState& rows, flo
   for (i32 half = 0; half < 2; ++half) {
     most[half] = quad_max(most[half]);
     const float before = rows.row_max[half],
-                now = fmaxf(before, safe_softmax ? most[half] : most[half] * scale - log2_p_at_max);
+                here = safe_softmax ? most[half] : most[half] * scale - log2_p_at_max;
+    const bool stays = row_by_row && !safe_softmax && before != -infinity;
+    const float now = stays ? before : fmaxf(before, here);
     row_max[half] = now == -infinity ? 0.f : now;
     factor[half] = exp2(safe_softmax ? (before - row_max[half]) * scale : before - row_max[half]);
     rows.row_max[half] = now;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/warp.h"
+#include "kernels/key_part.h"
 #include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/forward_schedule.h"
 #include "kernels/window.h"
@@ -29,21 +30,27 @@ static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_
 /// Which part of the keys a block of work has, if they are split.
 template <bool split>
 struct KeyPart {
-  i32 number, first_key;
+  i32 number, first_key, keys;
 
-  /// Parts of the same rows are adjacent: extracts the part from an index of both.
-  REGARD_DEVICE static KeyPart out_of(u32& index, const Sm90ForwardArguments& a) {
-    const u32 splits = static_cast<u32>(a.splits);
-    const i32 number = static_cast<i32>(index % splits);
-    index /= splits;
-    return {number, number * static_cast<i32>(a.split_keys)};
+  /// Of a sequence.
+  REGARD_DEVICE static u32 count(const Sm90ForwardArguments& a, i32 keys_of_sequence) {
+    return static_cast<u32>(parts_of_sequence(a, keys_of_sequence));
   }
+  /// Parts of the same rows are adjacent: extracts the part from an index of both.
+  REGARD_DEVICE static KeyPart out_of(u32& index, const Sm90ForwardArguments& a, i32 keys_of_sequence) {
+    const u32 parts = count(a, keys_of_sequence), number = index % parts;
+    index /= parts;
+    return {static_cast<i32>(number), 0, 0};
+  }
+  REGARD_DEVICE void set(const Range32& part) { first_key = part.begin, keys = part.count(); }
 };
 template <>
 struct KeyPart<false> {
-  static constexpr i32 number = 0, first_key = 0;
+  static constexpr i32 number = 0, first_key = 0, keys = 0;
 
-  REGARD_DEVICE static KeyPart out_of(u32&, const Sm90ForwardArguments&) { return {}; }
+  REGARD_DEVICE static u32 count(const Sm90ForwardArguments&, i32) { return 1; }
+  REGARD_DEVICE static KeyPart out_of(u32&, const Sm90ForwardArguments&, i32) { return {}; }
+  REGARD_DEVICE void set(const Range32&) {}
 };
 
 /// A block of query rows of one head, or of several heads from `head` on, and a part of the keys.
@@ -64,7 +71,7 @@ struct Row {
 /// What a block's rows see of its keys.
 REGARD_DEVICE Window32 window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
-  return split_kv ? window.of_part(work.first_key, static_cast<i32>(a.split_keys)) : window;
+  return split_kv ? window.of_part(work.first_key, work.keys) : window;
 }
 
 /// Tiles of keys that a block goes through, from the last to the first: [begin, end), which have a key in
@@ -105,6 +112,21 @@ struct BlockWindow {
   /// No row sees a key of its window: rows see only sinks, if any.
   REGARD_DEVICE bool empty() const { return bottom.end <= top.begin; }
 };
+
+/// Those of the rows of a block, or of its cluster.
+REGARD_DEVICE BlockWindow block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
+                                          const Window32& window) {
+  const i32 rows = pack_gqa ? 1 << a.row_bits : cluster_rows;
+  return {work.first_row / cluster_rows * cluster_rows, rows, window};
+}
+
+/// Finds the part's keys.
+REGARD_DEVICE void find_part(Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
+  const Window32 window(a, work.sequence);
+  const BlockWindow of_block = block_window_of(work, a, window);
+  const i32 begin = windowed && window.sinks > 0 ? 0 : of_block.top.begin;
+  work.set(keys_of_part(a, work.number, Range32{begin, of_block.bottom.end}, block_k));
+}
 
 REGARD_DEVICE KeyTiles tiles_of(const BlockWindow& block, const Window32& window) {
   KeyTiles tiles{block.top.begin / block_k, tiles_before(block.bottom.end), 0};

@@ -65,6 +65,12 @@ Signature inner_loop_on_gpu(const Signature& s) {
   return c;
 }
 
+Signature inner_loop_on_hopper(const Signature& s) {
+  Signature c = inner_loop_on_gpu(s);
+  c.batch_invariant = s.batch_invariant;
+  return c;
+}
+
 Signature inner_loop_on_cache(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.kv = s.kv;

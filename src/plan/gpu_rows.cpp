@@ -32,7 +32,7 @@ std::int64_t parts_of_long_rows(const Problem& p) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   const std::int64_t bytes = bytes_of(p.dtype);
   const std::int64_t most_keys = bytes == 4 ? of_fp32 : bytes == 2 ? of_16_bits : of_8_bits;
-  if (p.splits != 0 || most_keys_of_row(p) <= most_keys) return 1;
+  if (p.splits != 0 || p.batch_invariant || most_keys_of_row(p) <= most_keys) return 1;
   const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
   const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
   const std::int64_t parts = std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));

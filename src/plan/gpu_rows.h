@@ -19,7 +19,8 @@ std::int64_t batch_heads_side_by_side(const Problem&, std::int64_t cache_bytes);
 
 /// Into how many parts the sum over the keys of long rows is split, where the caller leaves it to the plan: a
 /// kernel's sums in registers lose digits with every key (docs/semantics.md, Numbers). 1: they are not long,
-/// or there are so many rows that the parts would take too much memory.
+/// or there are so many rows that the parts would take too much memory,
+/// or with batch_invariant they are cut anyway.
 std::int64_t parts_of_long_rows(const Problem&);
 
 }  // namespace regard

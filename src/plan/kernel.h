@@ -22,8 +22,11 @@ Signature inner_loop_on_cpu(const Signature&);
 Signature forward_on_cpu(const Signature&);
 /// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
-/// The same plus the type of K and V, their layout in pages, and whether keys have factors of their own. Page
-/// sizes and tables are read at run time. Keys of another type than Q's are found as those in pages are.
+/// The same, and whether a row's bits may depend on its neighbours.
+Signature inner_loop_on_hopper(const Signature&);
+/// inner_loop_on_gpu plus the type of K and V, their layout in pages, and whether keys have factors of their
+/// own. Page sizes and tables are read at run time. Keys of another type than Q's are found as those in pages
+/// are.
 Signature inner_loop_on_cache(const Signature&);
 /// A kernel that only writes: the type of the output; and in merge, that of the parts.
 Signature output_type(const Signature&);

@@ -103,6 +103,19 @@ void split_every(Plan& plan, std::int64_t keys) {
 
 }  // namespace
 
+bool cuts_at_multiples(const Problem& p) {
+  return p.batch_invariant && p.splits == 0 && !p.dropout_mask;
+}
+
+std::int64_t parts_at_multiples(const Problem& p, std::int64_t unit) {
+  return std::max<std::int64_t>(ceil_divide(p.sk, round_up(invariant_split_keys, unit)), p.sink ? 2 : 1);
+}
+
+void split_at_multiples(Plan& plan, std::int64_t unit) {
+  plan.split_keys = round_up(invariant_split_keys, unit);
+  plan.splits = parts_at_multiples(plan.problem, unit);
+}
+
 void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
   const std::int64_t sk = std::max<std::int64_t>(plan.problem.sk, 1);
   split_every(plan, round_up(ceil_divide(sk, std::max<std::int64_t>(splits, 1)), unit));
@@ -125,6 +138,10 @@ std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
 
 SplitKeys split_keys_of(const Plan& plan) {
   return {plan.splits, plan.split_keys};
+}
+
+SplitKeys split_seen_keys_of(const Plan& plan) {
+  return {plan.splits, cuts_at_multiples(plan.problem) ? plan.split_keys : 0};
 }
 
 void merge_parts(Plan& plan, Stage merge) {

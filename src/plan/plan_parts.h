@@ -41,6 +41,12 @@ void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
 /// The same, into as many as the problem says, else into `preferred` if they are not too short; with
 /// batch_invariant at the same keys whatever the batch.
 void split_as_asked(Plan&, std::int64_t preferred, std::int64_t unit);
+/// Whether keys are cut on a GPU at multiples of one number, whatever the batch and the bound of the lengths.
+bool cuts_at_multiples(const Problem&);
+/// Cuts them there: a number of whole `unit` keys.
+void split_at_multiples(Plan&, std::int64_t unit);
+/// How many parts that gives. A learned sink is added by the merge, so that there are two parts at least.
+std::int64_t parts_at_multiples(const Problem&, std::int64_t unit);
 /// How many parts of at least `least_keys` there can be.
 std::int64_t most_parts(const Problem&, std::int64_t least_keys);
 /// As many parts of `blocks` as give two blocks per worker.
@@ -48,6 +54,8 @@ std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
 /// The beginning of the schedule of a kernel that takes parts of the keys.
 SplitKeys split_keys_of(const Plan&);
+/// The same for kernels that divide the keys by the lengths on the device, unless they are cut at multiples.
+SplitKeys split_seen_keys_of(const Plan&);
 /// Adds the stage that merges the parts, with its schedule, and the intermediate results of the parts in the
 /// workspace: fp32 O and LSE.
 void merge_parts(Plan&, Stage merge);

@@ -66,7 +66,9 @@ Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough
 Refusal keys_are_many(const Question&, std::int64_t enough);
 /// Whether it is left to the plan.
 bool may_split(const Question&);
-/// With batch_invariant the keys of a forward kernel stay whole.
+/// With batch_invariant the keys of a CPU's forward kernel stay whole.
 Refusal split_is_invariant(const Question&);
+/// With batch_invariant a GPU's forward kernel cuts keys at fixed places, and short sequences nowhere.
+Refusal parts_are_invariant(const Question&);
 
 }  // namespace regard

@@ -8,7 +8,7 @@
 namespace regard {
 
 bool may_split(const Question& q) {
-  return splits_keys(*q.candidate.recipe) && q.problem.splits <= 1;
+  return splits_keys(*q.candidate.recipe) && q.problem.splits <= 1 && !q.problem.batch_invariant;
 }
 
 Refusal blocks_are_few(const Question& q, std::int64_t blocks, std::int64_t enough) {
@@ -28,6 +28,17 @@ Refusal split_is_invariant(const Question& q) {
   if (!q.problem.batch_invariant || !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "with batch_invariant the batch must not decide whether keys are split; forward is not split");
+}
+
+Refusal parts_are_invariant(const Question& q) {
+  const Problem& p = q.problem;
+  if (!cuts_at_multiples(p)) return {};
+  const bool cut = parts_at_multiples(p, q.candidate.tile->algorithm.block_k) > 1;
+  if (splits_keys(*q.candidate.recipe) == cut) return {};
+  return cut ? std::string(
+                   "with batch_invariant keys are cut at the same places in every call, and a learned sink "
+                   "is added by the merge; splits=1 leaves them whole")
+             : std::string("with batch_invariant so few keys are whole in every call");
 }
 
 }  // namespace regard

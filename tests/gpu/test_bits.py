@@ -305,6 +305,86 @@ def test_batch_invariance_of_features(feature, family):
     )
 
 
+def bits(x):
+    """As integers, which PyTorch can move whatever the type."""
+    return x.view(torch.uint8 if x.dtype.itemsize == 1 else torch.int16)
+
+
+def in_pages(x, page, blocks):
+    """One sequence [1, s, h, d] as pages in another order, after one of NaN, and the pages of its blocks."""
+    _, s, h, d = x.shape
+    count = -(-s // page)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(page)).cuda() + 1
+    nan = (1 << (8 * x.dtype.itemsize - 1)) - 1
+    pages = torch.full((count + 1, page, h, d), nan, dtype=bits(x).dtype, device="cuda")
+    pages[order] = torch.nn.functional.pad(bits(x)[0], (0, 0, 0, 0, 0, count * page - s)).view(count, page, h, d)
+    table = torch.full((1, blocks), -1, dtype=torch.int32, device="cuda")
+    table[0, :count] = order.to(torch.int32)
+    return pages.view(x.dtype), table
+
+
+def a_row_everywhere(q, k, v, page, options):
+    """A query and the keys that it sees in calls of every kind: (what, O and LSE of that query)."""
+    keys, hq, d = k.shape[1], *q.shape[2:]
+    blocks = -(-2 * keys // page)
+
+    def length(*n):
+        return torch.tensor(n, dtype=torch.int32, device="cuda")
+
+    def join(parts, dimension):
+        return torch.cat([bits(x) for x in parts], dimension).view(q.dtype)
+
+    def other(*shape):
+        return draw(*shape, dtype=q.dtype, seed=7)
+
+    def longer(x, rows):
+        return join([x, other(1, rows, *x.shape[2:])], 1)
+
+    yield "alone", regard.attention(q, k, v, **options)
+    for bound in (keys + 300, 3 * keys):
+        batch = [join([other(1, bound, *x.shape[2:]), longer(x, bound - keys)], 0) for x in (k, v)]
+        two = join([other(1, 1, hq, d), q], 0)
+        o, lse = regard.attention(two, *batch, lengths_k=length(bound, keys), **options)
+        yield f"beside a longer one, bound {bound}", (o[1:], lse[1:])
+    for rows, row in ((1, 0), (3, 1), (200, 150), (700, 699)):
+        after = rows - 1 - row
+        chunk = join([other(1, row, hq, d), q, other(1, after, hq, d)], 1)
+        ks, vs = longer(k, after), longer(v, after)
+        (pk, table), (pv, _) = (in_pages(x, page, blocks) for x in (ks, vs))
+        pages = {"page_table": table, "lengths_k": length(keys + after)}
+        for kind, of_kind, words in (("dense", (ks, vs), {}), (f"page {page}", (pk, pv), pages)):
+            o, lse = regard.attention(chunk, *of_kind, **words, **options)
+            yield f"row {row} of {rows}, {kind}", (o[:, row : row + 1], lse[..., row : row + 1])
+
+
+CHUNKED = {
+    "causal": (torch.bfloat16, {"causal": True}),
+    "window": (torch.bfloat16, {"window": (700, 0)}),
+    "softcap": (torch.bfloat16, {"causal": True, "softcap": 5.0}),
+    "sink": (torch.bfloat16, {"causal": True, "sink": [0.5, -1.0, 3.0, 0.0, 2.0, -9.0, 1.0, 0.1]}),
+    "large scores": (torch.bfloat16, {"causal": True, "scale": 1.0}),
+    "fp8": (torch.float8_e4m3fn, {"causal": True, "out": "bf16"}),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("d", D)
+@pytest.mark.parametrize("feature", CHUNKED)
+@pytest.mark.parametrize("keys", [900, 9000])
+def test_a_row_has_the_same_bits_decoded_and_in_a_chunk(keys, feature, d, family):
+    """Keys are cut at the same places whatever the call: 900 are one part."""
+    dtype, words = CHUNKED[feature]
+    given = {name: torch.tensor(x, device="cuda") if isinstance(x, list) else x for name, x in words.items()}
+    page = 16 if family == "sm90_forward" else 7  # not all of Hopper's tiles read others
+    q, k, v = (draw(1, s, h, d, dtype=dtype, seed=h + s + i) for i, (s, h) in enumerate(((1, 8), (keys, 2), (keys, 2))))
+    options = {**INVARIANT, **given, "family": family}
+    (_, expected), *others = solved(lambda: list(a_row_everywhere(q, k, v, page, options)))
+    assert not expected[0].isnan().any()
+    for what, got in others:
+        for a, b in zip(got, expected):
+            assert same(a, b), what
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shape", ["dense", "causal", "in parts"])
 @pytest.mark.parametrize("d", D)

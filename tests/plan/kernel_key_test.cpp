@@ -91,6 +91,7 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
        "bwd bf16 d=64 bias=bh bias_type=fp32 dbias"},
       {"portable_backward_convert", "bwd fp16 d=64 bias=11 bias_type=fp32 dbias", "bwd fp16"},
       {"sm90_forward", "fwd fp16 d=64 bias_type=fp32", "fwd fp16 d=64"},
+      {"sm90_forward", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 d=64 batch_invariant"},
   };
   for (const Case& c : cases) {
     const Result<Signature> from = parse_signature(c.from);

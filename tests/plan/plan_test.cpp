@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/forward_schedule.h"
@@ -162,7 +163,7 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
         Case{"hq=32 hk=8 sq=33", 2, 16}, Case{"hq=60 hk=1 sq=1", 64, 1, 64}, Case{"hq=80 hk=1 sq=1", 128, 1},
         Case{"hq=80 hk=1 sq=3", 32, 3}, Case{"hq=32 hk=8 sq=65", 0, 32}, Case{"hq=8 hk=8 sq=16", 0, 8},
         Case{"hq=32 hk=8 sq=16 lengths", 4, 8, 64}, Case{"hq=32 hk=8 sq=16 tq=16 tk=512 varlen", 4, 8, 64},
-        Case{"hq=32 hk=8 sq=16 lengths batch_invariant", 0, 32}}) {
+        Case{"hq=32 hk=8 sq=16 lengths batch_invariant", 4, 8}}) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "sm90_forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
@@ -202,7 +203,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
            Case{"b=1 hq=32 hk=8 sq=16 sk=65536 mask=window:1024,0", 1, true},  // most parts would be empty
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=1", 1, true},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=5", 5, true},
-           Case{"b=8 hq=32 hk=8 sq=16 sk=8192 batch_invariant", 1, false},
+           Case{"b=8 hq=32 hk=8 sq=16 sk=8192 batch_invariant", 2, true},
            Case{"b=1 h=1 sq=64 sk=100 splits=3", 1, false},  // a single tile cannot be split
        }) {
     const Result<Plan> result =
@@ -315,7 +316,7 @@ TEST(Plan, HeadsOfOneRowAreTreatedAsRowsOfOneHead) {
            Case{"hq=32 hk=8 sq=1 sk=500 sink", 1, 64},
            Case{"hq=32 hk=8 sq=1 sk=500 bias=alibi", 1, 64},
            Case{"hq=32 hk=8 sq=1 sk=500 dropout=0.1", 1, 64},
-           Case{"hq=32 hk=8 sq=1 sk=500 batch_invariant", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 batch_invariant", 4, 16},
            Case{"hq=32 hk=8 sq=1 sk=500 tq=2 tk=900 varlen", 1, 64},
        }) {
     const Result<Plan> result = plan(problem("fwd bf16 lse b=2 d=256 " + std::string(c.shape)),
@@ -609,6 +610,52 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
   }
 }
 
+// Neither the batch nor the lengths nor pages decide which kernel a GPU takes, its tile, and where it cuts
+// keys.
+TEST(Plan, BatchInvariantPlansOfGpus) {
+  struct Case {
+    std::string_view signature, pages;
+  };
+  for (const char* on : {"sm_75", "sm_80", "sm_90a", "sm_120", "gfx942", "gfx1100"})
+    for (const Case& c : {Case{"d=64", " paged=7"}, Case{"d=128 mask=causal sink", " paged=1"},
+                          Case{"d=256 mask=window:500,0", " paged=16"},
+                          Case{"d=80 mask=causal softcap=20 bias=alibi", " paged=3"}}) {
+      const bool hopper = std::string_view(on) == "sm_90a" && c.signature.find("alibi") == c.signature.npos;
+      std::set<std::pair<std::string, std::int64_t>> found;
+      for (const char* shape : {"b=1 sq=1 sk=20000", "b=1 sq=1 sk=4200", "b=64 sq=1 sk=100000 lengths",
+                                "b=2 sq=3000 sk=5000", "b=3 sq=20 sk=8192 tq=30 varlen lengths"}) {
+        for (const std::string_view pages : {std::string_view(), c.pages}) {
+          if (pages.empty() && std::string_view(shape).find("varlen") != std::string_view::npos) continue;
+          if (hopper && !pages.empty() && c.pages != " paged=16") continue;  // threads would copy their rows
+          const std::string text =
+              fmt::format("fwd fp16 batch_invariant hq=8 hk=2 {} {}{}", c.signature, shape, pages);
+          const Result<Plan> made = plan(problem(text), target(on), {});
+          ASSERT_TRUE(made) << text << ": " << made.error().message;
+          KernelKey key = made->stages[0].key;
+          key.signature = {};
+          key.algorithm.pack_gqa = key.algorithm.gather = 0;
+          found.emplace(print(key), made->split_keys);
+          EXPECT_EQ(made->splits, ceil_divide(made->problem.sk, made->split_keys)) << text;
+        }
+      }
+      EXPECT_EQ(found.size(), 1) << c.signature << " on " << on << ": " << testing::PrintToString(found);
+      EXPECT_EQ(found.begin()->first.find("sm90_forward") != std::string::npos, hopper) << c.signature;
+    }
+}
+
+// Up to that many keys are whole, but a learned sink is added by the merge, as in calls of more keys.
+TEST(Plan, BatchInvariantPartsOfFewKeys) {
+  const auto stages_of = [](const char* words) {
+    return planned(fmt::format("fwd bf16 batch_invariant b=2 h=4 sq=1 d=128 {}", words),
+                   {.family = "portable_forward"}, "sm_80");
+  };
+  EXPECT_EQ(stages_of("sk=4096"), "portable_forward");
+  EXPECT_EQ(stages_of("sk=4097"), "portable_forward + portable_combine");
+  EXPECT_EQ(stages_of("sk=4096 sink"), "portable_forward + portable_combine");
+  EXPECT_EQ(stages_of("sk=40960 splits=1 sink"), "portable_forward");
+  EXPECT_EQ(stages_of("sk=40960 dropout=0.5 dropout_mask"), "portable_forward");
+}
+
 TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
   const Result<Plan> result =
       plan(problem("bwd bf16 b=2 h=3 s=100 d=40 bias=1h dbias"), target("cpu-avx512bf16"), {.threads = 3});
@@ -732,7 +779,7 @@ TEST(Plan, LongRowsOnGpu) {
                         {"fwd fp32 b=8 h=16 sq=512 sk=8192 d=128", "sm_80", 1},
                         {"fwd fp8 b=8 h=16 sq=512 sk=65536 d=128", "sm_90a", 4},
                         {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 splits=1", "sm_90a", 1},
-                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 batch_invariant", "sm_90a", 1},
+                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 batch_invariant", "sm_90a", 32},
                         {"fwd bf16 b=1 h=16 s=131072 d=128 mask=window:4096,0", "sm_90a", 1},
                         {"fwd fp32 h=1 s=1000000 d=64 mask=window:8192,0", "sm_80", 1},
                         {"fwd bf16 b=1 h=16 s=131072 d=128", "sm_90a", 1}}) {

@@ -41,7 +41,7 @@ Stage combine_stage(const Plan& plan, std::int64_t pack_gqa) {
   const std::int64_t rows = tile == nullptr ? 1 : tile->algorithm.warps;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
-  stage.schedule = Schedule(PortableCombineSchedule{split_keys_of(plan), pack_gqa});
+  stage.schedule = Schedule(PortableCombineSchedule{split_seen_keys_of(plan), pack_gqa});
   return stage;
 }
 

@@ -24,7 +24,7 @@ std::int64_t pack_gqa(const Problem& p) {
   const bool changed_by_head = p.bias != Bias::none || p.dropout > 0 || p.bits;
   if (inner_loop_on_cache(signature(p)).paged) return changed_by_head ? 1 : p.hq / p.hk;
   const bool by_head = changed_by_head || p.sink || p.ranges;
-  const bool sees_all = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
+  const bool sees_all = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head;
   return sees_all ? p.hq / p.hk : 1;
 }
 
@@ -68,7 +68,7 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t hea
   stage.shared_bytes = shared_bytes(stage.key);
   const std::int64_t together =
       pairs_together(batch_heads_side_by_side(p, cache_bytes), product({p.b, p.hq}), plan.target->dies);
-  stage.schedule = Schedule(PortableForwardSchedule{split_keys_of(plan), together, heads});
+  stage.schedule = Schedule(PortableForwardSchedule{split_seen_keys_of(plan), together, heads});
   return stage;
 }
 
@@ -98,8 +98,10 @@ Refusal accumulators_leave_room(const Question& q) {
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
-  const bool modified_in_pages = p.paged > 0 && p.softcap > 0 && p.bias != Bias::none;
-  const bool converted_pages = p.paged > 0 && bytes_of(p.kv) == 1 && p.d > 192;
+  // With batch_invariant dense keys get the tile that those in pages have.
+  const bool in_pages = p.paged > 0 || p.batch_invariant;
+  const bool modified_in_pages = in_pages && p.softcap > 0 && p.bias != Bias::none;
+  const bool converted_pages = in_pages && bytes_of(p.kv) == 1 && p.d > 192;
 
   // For a wave's rows, distributed over its lanes.
   const Target::Tile& tile = *q.candidate.tile;
@@ -152,7 +154,7 @@ std::span<const Rule> own_rules() {
       {"reads_cache", reads_cache},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
-      {"split_is_invariant", split_is_invariant},
+      {"parts_are_invariant", parts_are_invariant, true},
       {"combine_columns", combine_columns},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
@@ -208,7 +210,10 @@ Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& t
                                          const Target::Tile& tile, const PlanOptions& options) {
   Plan plan = start(with_pack_gqa(problem), target, options);
   const std::int64_t block_k = tile.algorithm.block_k, parts = parts_of_long_rows(problem);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile.algorithm.block_q)), block_k);
+  if (cuts_at_multiples(problem))
+    split_at_multiples(plan, block_k);
+  else
+    split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile.algorithm.block_q)), block_k);
   if (plan.splits < parts) split_keys(plan, parts, block_k);
   plan.stages = {forward_stage(plan, tile, pack_gqa(problem))};
   merge_on_gpu(plan, pack_gqa(problem));

@@ -15,8 +15,6 @@
 namespace regard {
 
 std::int64_t pack_gqa_rows_of_head(const Problem& p, std::int64_t block_q) {
-  // Rows of several heads are masked in other tiles, with different rounding.
-  if (p.batch_invariant) return 0;
   return Sm90ForwardLayout::pack_gqa_rows(p.sq, p.hq / p.hk, block_q);
 }
 
@@ -75,7 +73,7 @@ bool memory_limits(const Problem& p, const Target& target) {
 /// The groups in which (batch, head) pairs are processed, with `heads` of them per sequence.
 Sm90ForwardSchedule grouped_batch_heads(const Plan& plan, std::int64_t work, std::int64_t heads) {
   const Problem& p = plan.problem;
-  Sm90ForwardSchedule schedule{split_keys_of(plan)};
+  Sm90ForwardSchedule schedule{split_seen_keys_of(plan)};
   const auto group = [&schedule](std::int64_t batch_heads) {
     schedule.side_by_side = static_cast<i32>(std::min(batch_heads, most_batch_heads));
     return schedule;
@@ -105,7 +103,10 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
                         const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
   const std::int64_t block_q = tile.algorithm.block_q;
-  if (parts > 1) split_keys(plan, parts, tile.algorithm.block_k);
+  if (cuts_at_multiples(p))
+    split_at_multiples(plan, tile.algorithm.block_k);
+  else if (parts > 1)
+    split_keys(plan, parts, tile.algorithm.block_k);
   const std::int64_t rows_of_head = pack_gqa_rows_of_head(p, block_q);
   const std::int64_t cluster = tile.algorithm.cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
@@ -138,7 +139,8 @@ Result<Plan> plan_sm90_forward(const Problem& problem, const Target& target, con
 
 Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                      const PlanOptions& options) {
-  if (problem.splits > 0) return plan_parts(problem, target, tile, options, problem.splits);
+  if (problem.splits > 0 || problem.batch_invariant)
+    return plan_parts(problem, target, tile, options, problem.splits);
   // At least two tiles per part: the first and the last do not overlap with other work.
   const std::int64_t most = most_parts(problem, 2 * tile.algorithm.block_k);
   const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
@@ -175,7 +177,7 @@ constexpr AlgorithmField optional[] = {&Algorithm::warp_groups, &Algorithm::clus
 
 const Kernel sm90_forward{.name = "sm90_forward",
                           .features = features,
-                          .depends_on = inner_loop_on_gpu,
+                          .depends_on = inner_loop_on_hopper,
                           .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), schedule_numbers},
                           .required = required,
                           .optional = optional,

@@ -102,7 +102,8 @@ Refusal packs_gqa(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
-  const bool has_few = pack_gqa_work(p, few) == 1;
+  // With batch_invariant few rows go through the same keys at a time as many.
+  const bool has_few = pack_gqa_work(p, few) == 1 && !p.batch_invariant;
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
@@ -158,7 +159,7 @@ std::span<const Rule> sm90_forward_rules() {
       {"ragged_maps_fit", ragged_maps_fit, true},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
-      {"split_is_invariant", split_is_invariant},
+      {"parts_are_invariant", parts_are_invariant, true},
       {"combine_columns", combine_columns},
       {"has_what_is_asked", has_what_is_asked},
       {"smallest_tile", smallest_tile},
