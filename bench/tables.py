@@ -17,6 +17,7 @@ from bench import pictures
 from bench.amd import tables as amd_tables
 from bench.compile import tables as compile_tables
 from bench.cpu import cost_tables, grid_tables
+from bench.gpu import cache_tables
 from bench.gpu import tables as gpu_tables
 from bench.shared.machine import ROOT
 from bench.shared.markdown import Line
@@ -35,6 +36,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "gpu-summary": ("gpu", gpu_tables.summary, False),
     "backward": ("backward", gpu_tables.backward, True),
     "backward-summary": ("backward", gpu_tables.backward_summary, False),
+    "caches": ("caches", cache_tables.caches, True),
     "training": ("training", gpu_tables.training, True),
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),

@@ -18,20 +18,25 @@ from bench.shared.progress import counted
 def readable(line: dict[str, Any]) -> str:
     figures = "  ".join(f"{name} {value:6.1f}" for name, value in line.get("tflops", {}).items())
     ratios = "".join(f"  {key.replace('_', ' ')} {value:.3f}" for key, value in line.items() if key.startswith("over_"))
+    ratios += "".join(f"  {row['name']} {row.get('value', '–')}" for row in line.get("rows", ()))
     goal = f"  of goal {line['of_goal']:.3f}" if "of_goal" in line else ""
     return f"{line['cell']:28} {figures}{ratios}{goal}{line.get('host_us', line.get('host_ns', ''))}"
 
 
-def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str, Any]]]], out: Path | None) -> None:
-    """Writes to `out`, by default to bench/results/<series>-<GPU>-<date>.jsonl."""
+def write_lines(
+    series: str, measurements: list[tuple[str, Callable[[], dict[str, Any]]]], out: Path | None
+) -> list[dict[str, Any]]:
+    """Writes to `out`, by default to bench/results/<series>-<GPU>-<date>.jsonl, and returns the lines."""
     origin = {"series": series, **machine.origin(torch.cuda.get_device_name())}
     out = out or results.BENCH / f"{series}-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
     of_goal: dict[str, list[float]] = defaultdict(list)
+    lines = []
     with out.open("w") as file:
         for _, measurement in counted(measurements, lambda named: named[0]):
-            line = measurement()
-            file.write(json.dumps({**line, **origin}) + "\n")
+            line = {**measurement(), **origin}
+            lines.append(line)
+            file.write(json.dumps(line) + "\n")
             file.flush()
             print(readable(line), flush=True)
             if "of_goal" in line:
@@ -40,3 +45,4 @@ def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str
         mean = statistics.geometric_mean(shares)
         print(f"{word}, of goal: least {min(shares):.3f}, geometric mean {mean:.3f} of {len(shares)} cells")
     print(f"-> {out}")
+    return lines

@@ -15,11 +15,17 @@ LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 150, 200
 LOAD_SIZE = 8192
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds: int = 3) -> dict[str, list[float]]:
+def interleaved(
+    calls: dict[str, Callable[[], Any]],
+    milliseconds: float,
+    rounds: int = 3,
+    settling: tuple[float, float] = (LOAD_MILLISECONDS, SETTLING_MILLISECONDS),
+) -> dict[str, list[float]]:
     """For each call the median of each round, in ms; the timed part of a call's round takes about `milliseconds`.
 
     In a round the contestants run one after the other, each preceded by the same load and first run until the clock has
-    settled. Every other round runs in reverse order, so that the rounds differ if that is not enough.
+    settled; `settling` is how long both take. Every other round runs in reverse order, so that the rounds differ if
+    that is not enough.
     """
     flush = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
     factor = torch.randn(LOAD_SIZE, LOAD_SIZE, dtype=torch.bfloat16, device="cuda")
@@ -43,14 +49,14 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
     def load() -> None:
         torch.mm(factor, factor)
 
-    (loads,) = runs(load, LOAD_MILLISECONDS)
-    counts = {name: runs(call, SETTLING_MILLISECONDS, milliseconds) for name, call in calls.items()}
+    (loads,) = runs(load, settling[0])
+    counts = {name: runs(call, settling[1], milliseconds) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     for _ in range(rounds):
         for name in order:
             sample(load, loads)
-            settling, counted = counts[name]
-            found[name].append(sample(calls[name], settling + counted, settling))
+            first, counted = counts[name]
+            found[name].append(sample(calls[name], first + counted, first))
         order.reverse()
     return found

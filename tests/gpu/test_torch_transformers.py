@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,6 +13,7 @@ transformers = pytest.importorskip("transformers")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 import regard.torch.transformers  # noqa: E402
+from here import run  # noqa: E402
 from tests.python.torch_front import tiny_models as models  # noqa: E402
 
 regard.torch.transformers.register()
@@ -60,3 +65,15 @@ def test_generated_tokens(name, cache):
         inputs = {"input_ids": models.ids().cuda(), "attention_mask": models.padding(kind).cuda()}
         theirs, ours = by_each(model, lambda: model.generate(**inputs, **options, cache_implementation=cache))  # noqa: B023
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma 2"])
+def test_continuous_batching_through_flash_attn(name):
+    """Also in CUDA graphs, which transformers captures for decoding."""
+    if not hasattr(transformers, "ContinuousBatchingConfig"):
+        pytest.skip("this transformers has no continuous batching")
+    done = run(sys.executable, str(Path(__file__).with_name("continuous_batching.py")), name, "cuda")
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = json.loads(done.stdout.splitlines()[-1])
+    assert line["found"] == line["expected"] and line["calls"]["flash_attn_varlen_func"], line
+    assert name != "llama" or line["calls"]["flash_attn_with_kvcache"], line

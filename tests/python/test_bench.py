@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 from bench import tables  # noqa: E402
 from bench.compile import tables as compile_tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
-from bench.gpu import backward_cells, cells  # noqa: E402
+from bench.gpu import backward_cells, cache_tables, cells  # noqa: E402
 from bench.gpu import tables as gpu_tables  # noqa: E402
 from bench.shared import progress, results  # noqa: E402
 
@@ -216,6 +216,32 @@ def test_tables_of_backward_and_of_training():
     assert "| d = 64 | 1.10 (least 1.10) | 2.20 (least 2.20) |" in gpu_tables.backward_summary(lines)
     step = {"cell": "bf16", "ms": {"regard": 90.0, "sdpa": 99.0, "none": 70.0}, "over_sdpa": 1.1, **origin}
     assert "| bf16 | 90.0 | 99.0 | 70.0 | 1.100 |" in gpu_tables.training([step])
+
+
+def test_the_table_of_caches():
+    origin = {"machine": "GPU", "date": "2026-01-01", "commit": "abc"}
+    rows = [
+        {"name": "of read", "bound": 0.94, "at_least": True, "value": 0.9362},
+        {"name": "times one", "bound": 1.1, "at_least": False, "value": 1.104},
+        {"name": "of a peer", "bound": 1, "at_least": True},
+    ]
+    page = "\n".join(cache_tables.caches([{"cell": "1 GiB", "rows": rows, **origin}]))
+    assert "| 1 GiB | of read | 0.94 | ≥ 0.94 |" in page and "| 1 GiB | times one | 1.10 | ≤ 1.1 |" in page
+    assert "| 1 GiB | of a peer | – | ≥ 1 |" in page
+    rows[0]["value"] = 0.93
+    assert "| 0.93 ✗ |" in "\n".join(cache_tables.caches([{"cell": "1 GiB", "rows": rows, **origin}]))
+
+
+def test_problems_of_caches_are_valid_and_figures_name_calls():
+    groups = pytest.importorskip("bench.gpu.cache_groups")
+    for group in (*groups.decoding(), *groups.prefill(), *groups.appends()):
+        for problem in group.problems():
+            regard.Problem(problem)
+        others = {"copy", "apart", groups.READ, groups.PEER, *groups.APPENDS}
+        assert {name for ratio in group.ratios for name in (ratio.over, ratio.of)} <= {*group.shapes, *others}
+    for words in groups.APPENDS.values():
+        regard.Problem(groups.append_problem(128, 1, words))
+    assert len(groups.mixed_lengths()) == 64 and sorted(groups.mixed_lengths())[::63] == [128, 16384]
 
 
 def test_pages_and_pictures_are_drawn_from_the_newest_results():
