@@ -9,6 +9,7 @@ from .arrays import as_kind, dtype_word, empty_like_kind, gpu_of, shape_of
 from .errors import invalid
 from .execution import planned
 from .request import problem_of
+from .words import plain
 
 
 def merge(
@@ -47,6 +48,7 @@ def _merge(
             f"partial_o has shape {list(shape)} and partial_lse {list(of_lse)}; they must be [parts, b, s, h, dv] and "
             "[parts, b, h, s], or [parts, tokens, h, dv] and [parts, h, tokens]"
         )
+    accumulate = bool(plain("accumulate", accumulate, "True or False"))
     if accumulate and (out is None or isinstance(out, str) or lse is None):
         raise invalid("accumulate changes o and lse in place: give both, as out= and lse=")
     packed = len(shape) == 4

@@ -90,10 +90,13 @@ IMPLIES: dict[str, Any] = {
 
 def dropout_words(dropout_p: float) -> dict[str, Any]:
     """Dropout for interfaces that divide kept weights by 1 - p, though the true probability is a multiple of 1/256."""
+    dropout_p = plain("dropout_p", dropout_p, "a number from 0 to 1")
     if not dropout_p:
         return {}
     words: dict[str, Any] = {"dropout": dropout_p}
-    return {**words, "keep_scale": 1 / (1 - dropout_p)} if 0 < dropout_p < 1 else words
+    if isinstance(dropout_p, str) or not 0 < dropout_p < 1:
+        return words
+    return {**words, "keep_scale": 1 / (1 - dropout_p)}
 
 
 PAIR = "a pair (left, right) of whole numbers, -1 for unbounded"

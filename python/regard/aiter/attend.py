@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..flash_attn.words import is_on
 from ..torch import attention
 from ..torch.sdpa import with_contiguous_rows
 
@@ -16,6 +17,7 @@ def attend(
 ) -> Any:
     """out, with the log-sum-exp and S_dmask where they are requested."""
     q, k, v = with_contiguous_rows(q), with_contiguous_rows(k), with_contiguous_rows(v)
+    return_attn_probs = is_on("return_attn_probs", return_attn_probs)
     wants_mask = return_attn_probs and "dropout" in options
     found = attention(q, k, v, lse=return_lse, dropout_mask=wants_mask, **options)
     results = list(found) if isinstance(found, tuple) else [found]

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid
-from ..flash_attn.words import whole
-from ..torch.tensors import zero
+from ..flash_attn.words import sequences_between, whole
+from ..torch.tensors import refuse_others, refuse_without_strides, zero
 from .attend import attend
 from .raw import Results, forward
 from .varlen import by_sequence
@@ -21,13 +21,22 @@ from .words import descale_options, score_options
 
 
 class Pages(NamedTuple):
-    """Which pages each sequence has, and how many tokens are in them: by a list, or else by a table."""
+    """Which pages each sequence has, and how many tokens are in them: by a table, or else by a list."""
 
     kv_indptr: Tensor | None
     kv_page_indices: Tensor | None
     kv_last_page_lens: Tensor | None
     block_table: Tensor | None
     seqlen_k: Tensor | None
+
+
+class Factors(NamedTuple):
+    """The factors of 8-bit tensors: one for each tensor, or those of K and V of each page, [pages, hk, 2]."""
+
+    q_descale: Tensor | None
+    k_descale: Tensor | None
+    v_descale: Tensor | None
+    kv_block_descale: Tensor | None
 
 
 def mha_batch_prefill(
@@ -63,18 +72,19 @@ def mha_batch_prefill(
     gen: torch.Generator | None = None,
 ) -> Results:
     """`mha_batch_prefill_func`, with `out` to write to and the generator that dropout draws from."""
-    options = score_options(
-        softmax_scale,
-        is_causal,
-        (window_size_left, window_size_right, sink_size),
-        sink_ptr,
+    k, v, options = prepared(
+        (q, k, v),
+        (cu_seqlens_q, max_seqlen_q, max_seqlen_k),
+        Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k),
+        Factors(q_descale, k_descale, v_descale, kv_block_descale),
+        softmax_scale=softmax_scale,
+        causal=is_causal,
+        window_size=(window_size_left, window_size_right, sink_size),
+        sink_ptr=sink_ptr,
         soft_cap=logits_soft_cap,
         alibi_slopes=alibi_slopes,
         dropout_p=dropout_p,
     )
-    pages = Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k)
-    k, v, of_pages = page_options(k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, pages)
-    options |= of_pages | factors(q, k, (q_descale, k_descale, v_descale), kv_block_descale)
     if bias is not None:
         options["bias"] = by_sequence(bias, q, options)
     if zero_tensors:
@@ -120,22 +130,39 @@ def mha_batch_prefill_func(
 
     Returns out, or (out, lse [hq, tokens]), followed by S_dmask with return_attn_probs.
     """
-    options = score_options(
-        softmax_scale,
-        causal,
-        (*window_size, sink_size) if isinstance(window_size, (tuple, list)) else window_size,
-        sink_ptr,
+    k, v, options = prepared(
+        (q, k, v),
+        (cu_seqlens_q, max_seqlen_q, max_seqlen_k),
+        Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k),
+        Factors(q_descale, k_descale, v_descale, kv_block_descale),
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window_size=(*window_size, sink_size) if isinstance(window_size, (tuple, list)) else window_size,
+        sink_ptr=sink_ptr,
         soft_cap=logits_soft_cap,
         alibi_slopes=alibi_slopes,
         dropout_p=dropout_p,
         deterministic=deterministic,
     )
-    pages = Pages(kv_indptr, kv_page_indices, kv_last_page_lens, block_table, seqlen_k)
-    k, v, of_pages = page_options(k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, pages)
-    options |= of_pages | factors(q, k, (q_descale, k_descale, v_descale), kv_block_descale)
     if out is not None:
         options["out"] = out
     return attend(q, k, v, options, return_lse, return_attn_probs)
+
+
+def prepared(
+    tensors: tuple[Tensor, Tensor, Tensor],
+    sequences: tuple[Tensor, int, int],
+    pages: Pages,
+    descale: Factors,
+    **of_scores: Any,
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """K and V with four dimensions, and all options. sequences: cu_seqlens_q, max_seqlen_q and max_seqlen_k."""
+    q, k, v = tensors
+    refuse_without_strides(q=q, k=k, v=v)
+    refuse_others(**pages._asdict(), **descale._asdict())
+    options = score_options(**of_scores)
+    k, v, of_pages = page_options(k, v, *sequences, pages)
+    return k, v, options | of_pages | factor_options(q, k, descale)
 
 
 def page_options(
@@ -176,12 +203,16 @@ def _list_options(pages: Pages, sk: int, page: int) -> dict[str, Any]:
     offsets, indices, last = pages.kv_indptr, pages.kv_page_indices, pages.kv_last_page_lens
     if pages.seqlen_k is not None:
         raise invalid("seqlen_k is the length of sequences in a block_table, which is not given: give it as well")
-    if offsets is None or indices is None or offsets.dim() != 1 or offsets.shape[0] == 0:
+    if offsets is None or indices is None:
         raise invalid(
             "kv_indptr and kv_page_indices are not both given: they say which pages each sequence has, int32 [b+1] and "
             "int32; or give block_table and seqlen_k"
         )
-    batch = offsets.shape[0] - 1
+    batch = sequences_between("kv_indptr", offsets)
+    if indices.dim() != 1:
+        raise invalid(
+            f"kv_page_indices has shape {list(indices.shape)}; it must be one list, int32 [pages of all sequences]"
+        )
     if last is None:
         if page != 1:
             raise invalid(
@@ -192,14 +223,11 @@ def _list_options(pages: Pages, sk: int, page: int) -> dict[str, Any]:
     return {"page_offsets": offsets, "page_list": indices[:most], "last_page_lengths": last, "sk": sk}
 
 
-def factors(
-    q: Tensor, k: Tensor, descale: tuple[Tensor | None, Tensor | None, Tensor | None], of_pages: Tensor | None
-) -> dict[str, Any]:
-    """The factors of 8-bit tensors: one for each tensor, or those of pages [pages, hk, 2]."""
+def factor_options(q: Tensor, k: Tensor, descale: Factors) -> dict[str, Any]:
+    of_q, of_k, of_v, of_pages = descale
     if of_pages is None:
-        return descale_options(q, *descale, cache=k)
-    of_q, *others = descale
-    if any(factor is not None for factor in others):
+        return descale_options(q, of_q, of_k, of_v, cache=k)
+    if of_k is not None or of_v is not None:
         raise invalid("kv_block_descale replaces k_descale and v_descale: leave them out")
     if k.element_size() > 1:
         raise invalid(f"kv_block_descale is for 8-bit pages, and k is {k.dtype}: leave it out")

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import RefusedError, invalid
 from ..flash_attn.cached import paged_words
 from ..flash_attn.words import whole
+from ..torch.tensors import refuse_without_strides
 from .attend import attend
 from .words import descale_options, lengths_of, refuse_slopes, score_options
 
@@ -112,7 +113,7 @@ def sequence_options(
 
 
 def refuse_shortest(min_seqlen_q: int) -> None:
-    if min_seqlen_q:
+    if whole("min_seqlen_q", min_seqlen_q):
         raise RefusedError(
             f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
             "leave out the sequences that another call computes"
@@ -143,6 +144,7 @@ def varlen_options(
 def by_sequence(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
     """A bias with a row for each token as one with rows for each sequence, [b, 1, rows, keys]."""
     refuse_slopes(options.get("alibi"))
+    refuse_without_strides(bias=bias)
     if bias.shape != (q.shape[0], options["sk"]):
         raise invalid(
             f"bias has shape {list(bias.shape)}; it must have a row for each token of q and a column for each of "

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ..errors import invalid, wrong_type
 from ..flash_attn.words import descale_words, is_on
+from ..flash_attn.words import soft_cap as cap
+from ..torch.tensors import refuse_others
 from ..words import dropout_words, quote
 
 
@@ -29,15 +31,16 @@ def score_options(
     """The options for scores and weights; arguments at their defaults give none."""
     if bias is not None:
         refuse_slopes(alibi_slopes)
+    refuse_others(sink_ptr=sink_ptr)
     options: dict[str, Any] = {
         "scale": softmax_scale,
         "causal": True if is_on("causal", causal) else None,
-        "softcap": None if soft_cap <= 0 else soft_cap,  # only a value above 0 is a cap; NaN is refused later
+        "softcap": cap("logits_soft_cap", soft_cap),
         "alibi": alibi_slopes,
         "bias": bias,
         "sink": None if sink_ptr is None else sink_ptr.float(),
         **dropout_words(dropout_p),
-        "deterministic": True if deterministic else None,
+        "deterministic": True if is_on("deterministic", deterministic) else None,
         **window_options(window_size),
     }
     return {name: option for name, option in options.items() if option is not None}

@@ -13,7 +13,7 @@ from ..torch.randomness import seed
 from ..words import dropout_words
 from . import flavour
 from .probabilities import s_dmask
-from .words import with_rows_contiguous
+from .words import is_on, with_rows_contiguous
 
 
 def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
@@ -25,7 +25,7 @@ def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
 
 def attend(q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, return_attn_probs: bool) -> Any:
     """out, or (out, softmax_lse, S_dmask)."""
-    if return_attn_probs:
+    if is_on("return_attn_probs", return_attn_probs):
         return attend_with_state(q, k, v, words, dropout_p, True)[:3]
     q, k, v = with_rows_contiguous(q, k, v)
     return attention(q, k, v, **words, **dropout_words(dropout_p))

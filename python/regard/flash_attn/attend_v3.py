@@ -11,7 +11,7 @@ from ..errors import RefusedError
 from ..torch import attention
 from .attend import lse_as_flash_attn
 from .chunks import chunk_ranges, keys_of, read_chunk
-from .words import descale_words, with_rows_contiguous
+from .words import descale_words, is_on, with_rows_contiguous
 
 
 def with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
@@ -40,7 +40,7 @@ def attend(
     words |= factors
     q, k = with_qv(q, k, v, qv, bool(factors))
     q, k, v = with_rows_contiguous(q, k, v)
-    if not return_attn_probs:
+    if not is_on("return_attn_probs", return_attn_probs):
         return attention(q, k, v, **words)
     out, lse = attention(q, k, v, lse=True, **words)
     return out, lse_as_flash_attn(lse, words.get("sk", k.shape[1]), cuda=False)

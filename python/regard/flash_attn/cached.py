@@ -9,11 +9,12 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..torch import attention
+from ..torch.tensors import refuse_others, refuse_without_strides
 from ..words import quote
 from . import flavour
 from .attend import lse_as_flash_attn
 from .chunks import chunk_ranges, within_chunk
-from .words import whole, with_rows_contiguous
+from .words import sequences_between, whole, with_rows_contiguous
 
 
 class Names(NamedTuple):
@@ -70,6 +71,7 @@ def attend_cached(
 
     words: those of the scores, and of packed queries if they are packed.
     """
+    refuse_wrong_tensors(q, cache, new)
     words = without_idle_sides(words, cache.rows, cache.rows)
     out, lse = attend(q, cache, new, words, wants_lse, memory)
     return out, None if lse is None else lse_as_flash_attn(lse, cache.rows, flavour.chosen() == "cuda")
@@ -86,7 +88,6 @@ def attend(
     chunk: int = 0,
 ) -> tuple[Tensor, Tensor | None]:
     """chunk: how many keys a chunk of FlashAttention-3's chunked attention has."""
-    _refuse_shapes(cache)
     (q,) = with_rows_contiguous(q)
     options = {**words, **_cache_options(q, cache, words), **_new_options(cache, new)}
     _refuse_beyond_table(cache, options)
@@ -101,7 +102,17 @@ def attend(
     return out, lse
 
 
-def _refuse_shapes(cache: Cache) -> None:
+def refuse_wrong_tensors(q: Tensor, cache: Cache, new: New) -> None:
+    """Refuses what cannot even be measured: arrays of other libraries, and wrong numbers of dimensions."""
+    names = cache.names
+    refuse_without_strides(q=q, k_cache=cache.k, v_cache=cache.v)
+    of_cache = {names.table: cache.table, names.batch_idx: cache.batch_idx, "cache_leftpad": cache.left_padding}
+    of_new = {names.k: new.k, names.v: new.v, names.offsets: new.offsets, names.positions: new.positions}
+    refuse_others(**of_cache, **of_new, rotary_cos=new.cos, rotary_sin=new.sin)
+    for name, tokens in (("q", q), (names.k, new.k)):
+        if tokens is not None and tokens.dim() not in (3, 4):
+            shape = list(tokens.shape)
+            raise invalid(f"{name} has shape {shape}; it must be [b, s, heads, d] or, packed, [tokens, heads, d]")
     paged = cache.table is not None
     if cache.k.dim() != 4:
         rows = "pages, page" if paged else "sequences, s"
@@ -112,7 +123,7 @@ def _refuse_shapes(cache: Cache) -> None:
 
 def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, Any]:
     names, packed = cache.names, "offsets_q" in words
-    batch = words["offsets_q"].shape[0] - 1 if packed else q.shape[0]
+    batch = sequences_between("cu_seqlens_q", words["offsets_q"]) if packed else q.shape[0]
     options: dict[str, Any] = {
         "lengths_k": _lengths(cache, batch),
         "left_padding": cache.left_padding,
@@ -169,6 +180,7 @@ def _new_options(cache: Cache, new: New) -> dict[str, Any]:
     k, v = with_rows_contiguous(new.k, new.v)
     options: dict[str, Any] = {"k_new": k, "v_new": v, "offsets_new": new.offsets}
     if new.offsets is not None:
+        sequences_between(names.offsets, new.offsets)
         options["snew"] = min(k.shape[0], cache.rows)  # a bound, which the host knows
     if new.cos is not None and new.sin is not None:
         options |= _rotary_options(cache, new, new.cos, new.sin)
@@ -200,7 +212,11 @@ def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
     if lengths.is_meta or (lengths.is_cuda and torch.cuda.is_current_stream_capturing()):
         return
     offsets, k_new = options.get("offsets_new"), options.get("k_new")
+    if lengths.dtype not in (torch.int32, torch.int64) or lengths.dim() != 1:
+        return  # which the call refuses
     if offsets is not None:
+        if offsets.device != lengths.device or offsets.shape[0] != lengths.shape[0] + 1 or offsets.is_complex():
+            return
         longest = int((lengths + offsets.diff()).max())
     else:
         longest = int(lengths.max()) + (0 if k_new is None else k_new.shape[1])
@@ -242,6 +258,7 @@ def paged_words(
     """Packed queries on pages [pages, page, h, d]. sequences: cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k.
     used: the lengths of the keys, which are otherwise those of cu_seqlens_k."""
     offsets_q, offsets_k, max_q, max_k = sequences
+    refuse_without_strides(k=k, **{name: table})
     if k.dim() != 4 or table.dim() != 2:
         raise invalid(
             f"{name} has shape {list(table.shape)} and k {list(k.shape)}; with {name} [b, pages of a sequence] k and v "
@@ -250,6 +267,7 @@ def paged_words(
     if used is None:
         if offsets_k is None:
             raise invalid(f"{name} needs the lengths of the keys as well: give cu_seqlens_k")
+        sequences_between("cu_seqlens_k", offsets_k)
         used = offsets_k.diff()
     page = k.shape[1]
     sk = min(whole("max_seqlen_k", max_k), table.shape[1] * page)

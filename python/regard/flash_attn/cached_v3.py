@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import RefusedError, invalid
 from .attend import lse_as_flash_attn
-from .cached import Cache, New, attend, without_idle_sides
+from .cached import Cache, New, attend, refuse_wrong_tensors, without_idle_sides
 from .chunks import read_chunk
 from .varlen import places
 from .words import descale_words, whole
@@ -34,6 +34,7 @@ def attend_cached(
     memory: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """out, softmax_lse. rows_of_q: cu_seqlens_q, seqused_q and max_seqlen_q."""
+    refuse_wrong_tensors(q, cache, new)
     cu_seqlens_q, seqused_q, max_seqlen_q = rows_of_q
     cache = _picked(cache)
     if q.element_size() == 1 and new.cos is not None:

@@ -7,13 +7,15 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..merging import merge
-from ..torch.tensors import written
+from ..torch.tensors import refuse_others, refuse_without_strides, written
 
 
 @torch.no_grad()
 def combine(
     out_partial: Tensor, lse_partial: Tensor, out: Tensor | None, out_dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor]:
+    refuse_without_strides(out_partial=out_partial, lse_partial=lse_partial)
+    refuse_others(out=out)
     for name, partial in (("out_partial", out_partial), ("lse_partial", lse_partial)):
         if partial.dtype != torch.float32:
             raise invalid(f"{name} is {partial.dtype}; partial results are torch.float32")
@@ -27,7 +29,7 @@ def combine(
     found, lse = merge(
         out_partial.detach(),
         lse_partial.detach().transpose(-1, -2),
-        out=out if out is not None else _words[out_dtype] if out_dtype in _words else _refuse(out_dtype),
+        out=_word(out_dtype) if out is None else out,
     )
     written(out)
     return found, lse.transpose(-1, -2)
@@ -36,5 +38,7 @@ def combine(
 _words = {None: "fp32", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
-def _refuse(out_dtype: torch.dtype | None) -> str:
+def _word(out_dtype: torch.dtype | None) -> str:
+    if isinstance(out_dtype, (torch.dtype, type(None))) and out_dtype in _words:
+        return _words[out_dtype]
     raise invalid(f"out_dtype is {out_dtype}; it must be torch.float32, torch.bfloat16 or torch.float16")

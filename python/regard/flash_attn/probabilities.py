@@ -9,8 +9,10 @@ from torch import Tensor
 
 from ..errors import RefusedError
 from ..torch import attention
+from ..words import dropout_words
 from . import flavour
 from .varlen import pad, places
+from .words import is_on
 
 _KEYS_AT_ONCE = 256  # a head dimension that every kernel supports
 
@@ -58,7 +60,7 @@ def s_dmask(q: Tensor, k: Tensor, kept: Tensor, words: dict[str, Any]) -> Tensor
 
 def refuse_probabilities(dropout_p: float, requested: bool) -> None:
     """Refuses S_dmask of keys in pages."""
-    if dropout_p and requested:
+    if dropout_words(dropout_p) and is_on("return_attn_probs", requested):
         raise RefusedError(
             "return_attn_probs with dropout does not go with block_table: leave one of them out, or gather the pages "
             "into packed K and V"

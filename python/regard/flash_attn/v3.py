@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..torch.applied import applied
+from ..torch.tensors import refuse_without_strides
 from .attend_v3 import attend
 from .cached import Cache, Names, New
 from .cached_v3 import attend_cached, refuse_of_caches
@@ -227,4 +228,5 @@ def get_scheduler_metadata(
     sm_margin: int = 0,
 ) -> Tensor:
     """An empty tensor to pass as scheduler_metadata: the work of a call is divided when it is made, by its lengths."""
+    refuse_without_strides(cache_seqlens=cache_seqlens)
     return cache_seqlens.new_empty(0, dtype=torch.int32)

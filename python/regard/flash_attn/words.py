@@ -10,6 +10,7 @@ from torch import SymInt, Tensor
 
 from ..errors import RefusedError, invalid
 from ..torch.sdpa import with_contiguous_rows
+from ..torch.tensors import refuse_without_strides
 from ..words import PAIR, quote
 
 
@@ -24,9 +25,20 @@ def read_window(window_size: Any) -> tuple[int, int]:
 
 def is_on(name: str, value: Any) -> bool:
     """A switch; refuses text such as "top_left"."""
-    if value not in (True, False, None):
-        raise invalid(f"{name} is {quote(value)}; it must be True or False")
-    return bool(value)
+    try:
+        if value in (True, False, None):
+            return bool(value)
+    except (RuntimeError, ValueError):  # an array, which has no truth value
+        pass
+    raise invalid(f"{name} is {quote(value)}; it must be True or False")
+
+
+def soft_cap(name: str, value: Any) -> Any:
+    """Only a value above 0 is a cap, and others are None; NaN is refused later."""
+    try:
+        return None if value <= 0 else value
+    except (TypeError, RuntimeError, ValueError):  # no number, or an array of several
+        raise invalid(f"{name} is {quote(value)}; it must be a number, and 0 for no cap") from None
 
 
 def whole(name: str, value: Any) -> Any:
@@ -54,13 +66,22 @@ def score_words(
     window = read_window(window_size)
     if window != (-1, -1):
         words["window"] = window
-    if not softcap <= 0:  # in flash_attn only a value above 0 is a cap; NaN is refused later
-        words["softcap"] = softcap
+    cap = soft_cap("softcap", softcap)
+    if cap is not None:
+        words["softcap"] = cap
     if alibi_slopes is not None:
         words["alibi"] = alibi_slopes
-    if deterministic:
+    if is_on("deterministic", deterministic):
         words["deterministic"] = True
     return words
+
+
+def sequences_between(name: str, cu_seqlens: Tensor) -> Any:
+    """How many packed sequences there are, from where they begin."""
+    refuse_without_strides(**{name: cu_seqlens})
+    if cu_seqlens.dim() != 1 or cu_seqlens.shape[0] == 0:
+        raise invalid(f"{name} has shape {list(cu_seqlens.shape)}; it must be int32 [b+1], cumulative, first 0")
+    return cu_seqlens.shape[0] - 1
 
 
 def varlen_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:

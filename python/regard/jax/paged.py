@@ -41,7 +41,8 @@ def paged_attention(
     """
     q, k, v = as_jax("q", q), as_jax("k_pages", k_pages), as_jax("v_pages", v_pages)
     table = int32_array("block_tables", block_tables)
-    if q.ndim != 3 or k.ndim != 4 or v.ndim != 4 or table.ndim != 2 or q.shape[1] % max(k.shape[0], 1):
+    ranks_fit = (q.ndim, k.ndim, v.ndim, table.ndim) == (3, 4, 4, 2)
+    if not ranks_fit or k.shape[:3] != v.shape[:3] or len(table) != len(q) or q.shape[1] % max(len(k), 1):
         raise invalid(
             f"q has shape {list(q.shape)}, k_pages {list(k.shape)}, v_pages {list(v.shape)} and block_tables "
             f"{list(table.shape)}; they must be [b, hq, d], [hk, pages, page, d], [hk, pages, page, d] and [b, n], "
@@ -53,13 +54,20 @@ def paged_attention(
     # Heads are outermost, so that each has pages of its own: a cache of one head and hk times the sequences.
     options: dict[str, Any] = {"page_table": _of_heads(table, hk, pages)}
     if lengths is not None:
-        options["lengths_k"] = jnp.repeat(int32_array("lengths", lengths), hk)
+        each = int32_array("lengths", lengths)
+        if each.shape != (b,):
+            raise invalid(f"lengths has shape {list(each.shape)}; it must be [b], here [{b}]")
+        options["lengths_k"] = jnp.repeat(each, hk)
     if attn_logits_soft_cap is not None:
         options["softcap"] = attn_logits_soft_cap
     for name, scales in (("descale_k", k_scales_pages), ("descale_v", v_scales_pages)):
         if scales is not None:
+            factors = as_jax(name, scales)
+            if factors.shape != k.shape[:3]:
+                shapes = f"{list(factors.shape)}; it must be that of the cache without d, {list(k.shape[:3])}"
+                raise invalid(f"{name[-1]}_scales_pages has shape {shapes}")
             options["descale"] = "token"
-            options[name] = as_jax(name, scales).astype(jnp.float32).reshape(hk * pages, page, 1)
+            options[name] = factors.astype(jnp.float32).reshape(hk * pages, page, 1)
     of_one_head = [x.reshape(hk * pages, page, 1, x.shape[3]) for x in (k, v)]
     o = attention(q.reshape(b * hk, 1, hq // hk, d), *of_one_head, scale=1.0, sk=blocks * page, **options)
     return o.reshape(b, hq, v.shape[3])

@@ -87,6 +87,7 @@ def attention(
         seed(options, q, generator)
     appends = options.get("k_new") is not None
     if appends:
+        refuse_types(k_new=options["k_new"], v_new=options.get("v_new"))
         refuse_recorded(q, k, v, options["k_new"], options["v_new"])
     eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
     if with_gradients or not eager:

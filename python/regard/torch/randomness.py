@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InvalidError
+from ..errors import InvalidError, wrong_type
 
 
 def seed(options: dict[str, Any], q: Tensor, generator: torch.Generator | None) -> None:
@@ -23,6 +23,8 @@ def seed(options: dict[str, Any], q: Tensor, generator: torch.Generator | None) 
 
 
 def refuse_generator(options: dict[str, Any], q: Tensor, generator: torch.Generator) -> None:
+    if not isinstance(generator, torch.Generator):
+        raise wrong_type(f"generator is of type {type(generator).__name__}; it must be a torch.Generator")
     if "seed" in options:
         raise InvalidError("seed and generator both say which mask dropout draws: give one of the two")
     if torch.compiler.is_dynamo_compiling():

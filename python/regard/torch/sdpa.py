@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ..arrays import bits_by_torch
-from ..errors import InvalidError, invalid, wrong_type
+from ..errors import InvalidError, invalid
 from ..words import dropout_words
 from .attention import attention
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
-from .tensors import is_causal_bias, refuse_freed, refuse_types
+from .tensors import is_causal_bias, refuse_freed, refuse_types, refuse_without_strides
 
 
 def sdpa(
@@ -91,19 +91,13 @@ def with_contiguous_rows(tensor: Tensor) -> Tensor:
         if tensor.stride(-1) == 1:
             return tensor
     except (AttributeError, RuntimeError):
-        refuse_without_strides(tensor)
+        refuse_without_strides(**{"an argument": tensor})
         raise
-    refuse_without_strides(tensor)
+    except IndexError:  # a single number, whose shape is checked later
+        return tensor
+    refuse_without_strides(**{"an argument": tensor})
     refuse_freed(tensor=tensor)
     return tensor.contiguous()
-
-
-def refuse_without_strides(given: Any) -> None:
-    """Raises an error unless it is a dense PyTorch tensor."""
-    if not isinstance(given, Tensor):
-        raise wrong_type(f"an argument is of type {type(given).__name__}; it must be a tensor of PyTorch")
-    if given.layout != torch.strided:
-        raise InvalidError(f"a tensor has the layout {given.layout}; it must be dense: pass its to_dense()")
 
 
 def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:

@@ -31,6 +31,21 @@ def refuse_types(**inputs: Any) -> None:
             )
 
 
+def refuse_without_strides(**inputs: Any) -> None:
+    """Refuses all but dense tensors, which can be viewed and measured before the library sees them."""
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a tensor of PyTorch")
+        if value.layout != torch.strided or value.is_nested:
+            layout = "nested" if value.is_nested else f"of layout {value.layout}"
+            raise invalid(f"{name} is {layout}; it must be dense: pass a padded tensor, or its to_dense()")
+
+
+def refuse_others(**inputs: Any) -> None:
+    """The same for arguments that may be absent, None."""
+    refuse_without_strides(**{name: value for name, value in inputs.items() if value is not None})
+
+
 def bare(value: Any) -> Any:
     """The argument for the library: a tensor without its history; anything else as it is."""
     if type(value) is Tensor and not value.requires_grad:

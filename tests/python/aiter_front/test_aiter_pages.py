@@ -137,6 +137,18 @@ def test_the_operator_and_block_table_are_the_same_calls():
             ValueError,
             r"pages are \[pages, page, heads, d\], \[slots, heads, d\]",
         ),
+        ({"q": None}, TypeError, "q is of type NoneType; it must be a tensor of PyTorch"),
+        ({"k": None}, TypeError, "k is of type NoneType; it must be a tensor"),
+        ({"kv_indptr": [0, 1]}, TypeError, "kv_indptr is of type list; it must be a tensor"),
+        ({"kv_indptr": ints(1)[0]}, ValueError, r"kv_indptr has shape \[\]; it must be int32 \[b\+1\]"),
+        ({"kv_page_indices": ints([0, 1])}, ValueError, r"kv_page_indices has shape \[1, 2\]; it must be one list"),
+        ({"block_table": "pages"}, TypeError, "block_table is of type str; it must be a tensor"),
+        ({"kv_block_descale": 1.0}, TypeError, "kv_block_descale is of type float; it must be a tensor"),
+        ({"sink_ptr": 0}, TypeError, "sink_ptr is of type int; it must be a tensor"),
+        ({"dropout_p": "half"}, ValueError, "dropout"),
+        ({"dropout_p": ints(1, 2)}, TypeError, "dropout_p is of type Tensor; it must be a number"),
+        ({"logits_soft_cap": ints(1, 2)}, ValueError, "logits_soft_cap is of type Tensor; it must be a number"),
+        ({"deterministic": "no"}, ValueError, "deterministic is 'no'; it must be True or False"),
         ({"window_size": (4, 0, 2), "sink_size": 2}, ValueError, r"window_size is \(4, 0, 2, 2\); it must be"),
     ],
 )
@@ -145,5 +157,7 @@ def test_what_is_wrong_is_said(arguments, kind, sentence):
     indptr, indices, last = listed(cache)
     given = {"k": cache.k, "v": cache.v, "kv_indptr": indptr, "kv_page_indices": indices, "kv_last_page_lens": last}
     with pytest.raises(kind, match=sentence) as error:
-        mha.mha_batch_prefill_func(q=Q, cu_seqlens_q=STARTS, max_seqlen_q=4, max_seqlen_k=24, **{**given, **arguments})
+        mha.mha_batch_prefill_func(
+            cu_seqlens_q=STARTS, max_seqlen_q=4, max_seqlen_k=24, **{"q": Q, **given, **arguments}
+        )
     assert "\n" not in str(error.value)

@@ -335,7 +335,7 @@ def test_combine(packed, dtype):
 
 Q, CACHE = torch.zeros(2, 1, HQ, D), torch.zeros(2, 8, HK, D)
 PAGES, TABLE = torch.zeros(4, 4, HK, D), ints([0, 1], [2, 3])
-ONE = torch.zeros(2, 1, HK, D)
+ONE, STARTS = torch.zeros(2, 1, HK, D), ints(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -381,13 +381,36 @@ ONE = torch.zeros(2, 1, HK, D)
         ),
         (3, {"cu_seqlens_q": ints(0, 1, 2)}, ValueError, "packed queries need max_seqlen_q"),
         (3, {"k_descale": torch.ones(2, HK)}, ValueError, "k_cache is torch.float32, and k_descale is only for 8-bit"),
+        (2, {"k_cache": None}, TypeError, "k_cache is of type NoneType; it must be a tensor of PyTorch"),
+        (2, {"v_cache": Q.numpy()}, TypeError, "v_cache is of type ndarray; it must be a tensor"),
+        (2, {"block_table": [[0, 1]]}, TypeError, "block_table is of type list; it must be a tensor"),
+        (2, {"k": ONE, "v": 1, "cache_seqlens": 1}, TypeError, "v is of type int; it must be a tensor"),
+        (2, {"k": ONE, "v": ONE, "rotary_cos": "x"}, TypeError, "rotary_cos is of type str; it must be a tensor"),
+        (2, {"q": Q.to_sparse()}, ValueError, "q is of layout torch.sparse_coo; it must be dense"),
+        (2, {"q": torch.ones(())}, ValueError, r"q has shape \[\]; it must be"),
+        (2, {"softcap": "tanh"}, ValueError, "softcap is 'tanh'; it must be a number, and 0 for no cap"),
+        (2, {"causal": ints(1, 0)}, ValueError, "causal is of type Tensor; it must be True or False"),
+        (3, {"page_table": Q.numpy()}, TypeError, "page_table is of type ndarray; it must be a tensor"),
+        (3, {"attention_chunk": 0.5}, ValueError, "attention_chunk is 0.5; it must be a whole number"),
+        (
+            3,
+            {"cu_seqlens_q": ints(), "max_seqlen_q": 1},
+            ValueError,
+            r"cu_seqlens_q has shape \[0\]; .* int32 \[b\+1\]",
+        ),
+        (
+            3,
+            {"k": ONE[0], "v": ONE[0], "cache_seqlens": ints(0, 0), "cu_seqlens_k_new": ints(0, 1)},
+            ValueError,
+            "offsets_new",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(front, arguments, kind, sentence):
     function = two.flash_attn_with_kvcache if front == 2 else three.flash_attn_with_kvcache
     cache = PAGES if arguments.keys() & {"block_table", "page_table"} else CACHE
     with pytest.raises(kind, match=sentence) as error:
-        function(Q, cache, cache, **arguments)
+        function(**{"q": Q, "k_cache": cache, "v_cache": cache, **arguments})
     assert "\n" not in str(error.value)
 
 
@@ -397,6 +420,18 @@ def test_what_is_wrong_is_said(front, arguments, kind, sentence):
         (lambda: three.flash_attn_combine(Q, Q.half()[..., 0]), "lse_partial is torch.float16; partial results are"),
         (lambda: three.flash_attn_combine(Q, Q), r"they must be \[parts, b, s, heads, d\] and \[parts, b, s, heads\]"),
         (lambda: three.flash_attn_combine(Q, Q[..., 0], out_dtype=torch.int8), "out_dtype is torch.int8; it must be"),
+        (lambda: three.flash_attn_combine(None, Q), "out_partial is of type NoneType; it must be a tensor of PyTorch"),
+        (lambda: three.flash_attn_combine(Q, Q[..., 0], out="bf16"), "out is of type str; it must be a tensor"),
+        (lambda: three.flash_attn_combine(Q, Q[..., 0], out_dtype=["bf16"]), r"out_dtype is \['bf16'\]; it must be"),
+        (lambda: three.get_scheduler_metadata(2, 1, 8, HQ, HK, D, 8), "cache_seqlens is of type int"),
+        (
+            lambda: two.flash_attn_varlen_func(Q[0], PAGES, PAGES, STARTS, [0, 4], 1, 4, block_table=TABLE[:1]),
+            "cu_seqlens_k is of type list; it must be a tensor",
+        ),
+        (
+            lambda: two.flash_attn_varlen_func(Q[0], None, PAGES, STARTS, STARTS, 1, 4, block_table=TABLE[:1]),
+            "k is of type NoneType; it must be a tensor",
+        ),
         (
             lambda: two.flash_attn_varlen_func(
                 Q[0], PAGES, PAGES, ints(0, 1), ints(0, 4), 1, 4, 0.5, return_attn_probs=True, block_table=TABLE[:1]
@@ -406,7 +441,7 @@ def test_what_is_wrong_is_said(front, arguments, kind, sentence):
     ],
 )
 def test_what_is_wrong_with_others_is_said(call, sentence):
-    with pytest.raises((ValueError, NotImplementedError), match=sentence):
+    with pytest.raises((ValueError, NotImplementedError, TypeError), match=sentence):
         call()
 
 

@@ -103,7 +103,14 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match=r"they must be \[b, hq, d\], \[hk, pages, page, d\]"):
         regard.jax.paged_attention(k, k, v, TABLE.numpy(), None)
     with pytest.raises(ValueError, match="k_scales_pages and v_scales_pages are for the same cache"):
-        regard.jax.paged_attention(k[0, :, :, :], k[:2], v[:2], TABLE.numpy(), None, k[:2, ..., 0])
+        regard.jax.paged_attention(k[0, :3], k[:2], v[:2], TABLE.numpy(), None, k[:2, ..., 0])
+    with pytest.raises(ValueError, match=r"v_pages \[1, 4, 2, 16\] .* they must be \[b, hq, d\]"):
+        regard.jax.paged_attention(k[0, :3], k[:2], v[:1], TABLE.numpy(), None)
+    with pytest.raises(ValueError, match=r"lengths has shape \[1, 3\]; it must be \[b\], here \[3\]"):
+        regard.jax.paged_attention(k[0, :3], k[:2], v[:2], TABLE.numpy(), LENGTHS.numpy()[None])
+    with pytest.raises(ValueError, match=r"k_scales_pages has shape \[2, 4\]; it must be .* \[2, 4, 2\]"):
+        scales = k[:2, ..., 0]
+        regard.jax.paged_attention(k[0, :3], k[:2], v[:2], TABLE.numpy(), None, scales[..., 0], scales)
     with pytest.raises(ValueError, match=r"k_new has shape \[3, 3, 4, 16\]"):
         regard.jax.append(
             k, v, jnp.repeat(new[0], 2, axis=2), new[1], lengths_k=LENGTHS.numpy(), page_table=TABLE.numpy()

@@ -150,6 +150,15 @@ def test_what_is_no_tensor():
         regard.torch.append(made.k, made.v, NEW[0].numpy(), NEW[1], lengths_k=LENGTHS, page_table=TABLE)
 
 
+def test_new_tokens_that_are_no_tensors():
+    made, q = cache(), numbers(1, 2, 1, 4, 16)
+    for wrong in ("tokens", None):
+        with pytest.raises(TypeError, match=f"v_new is of type {type(wrong).__name__}; regard.torch takes tensors"):
+            regard.torch.attention(q, made.k, made.v, k_new=q, v_new=wrong)
+    with pytest.raises(TypeError, match="generator is of type int; it must be a torch.Generator"):
+        regard.torch.attention(q, q, q, generator=3)
+
+
 def test_gradients_are_refused():
     made, q = cache(), numbers(9, 3, 3, 4, D).requires_grad_()
     words = {"lengths_k": LENGTHS, "page_table": TABLE}
