@@ -55,6 +55,7 @@ struct Arguments {
   Rows grad_o, grad_q, grad_k, grad_v;
   Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
+  Rows grad_lse;         // like LSE; null: it has no gradient
   Rows bits;             // u32 words; null: absent
   Rows dropout_mask;     // u8 out; null: absent
   const float* alibi;    // slopes; null: absent

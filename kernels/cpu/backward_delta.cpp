@@ -1,5 +1,5 @@
-// D = rowsum(dO * O), which is subtracted from each row of dP: 64 rows of one head per block. The first
-// block of a K/V head also resets the progress counters of the main kernel.
+// D = rowsum(dO * O) - dLSE, which is subtracted from each row of dP: 64 rows of one head per block. The
+// first block of a K/V head also resets the progress counters of the main kernel.
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"
@@ -36,6 +36,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const i64 first = block % chunks * rows_per_block, end = smaller(first + rows_per_block, head.sequence.sq);
   for (i64 row = first; row < end; ++row) {
     const u8* const grad_o = head.address<config::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
-    a.delta[head.row_number(row)] = row_sum_of_products(grad_o, head.o(row), a.dv);
+    a.delta[head.row_number(row)] = row_sum_of_products(grad_o, head.o(row), a.dv) -
+                                    grad_lse_of(a, head.batch, head.head, head.sequence.first_q + row);
   }
 }

@@ -19,7 +19,7 @@ inline void clear(float* sums, i64 count) {
   __builtin_memset(sums, 0, static_cast<u64>(count) * 4);
 }
 
-/// D = dO . O of row i of the tile. `temporary` holds two rows.
+/// D = dO . O - dLSE of row i of the tile. `temporary` holds two rows.
 inline float delta_of(const QueryRows& rows, i64 i, float* temporary) {
   const Arguments& a = rows.a;
   const i64 row = rows.sequence.first_q + rows.first + i, width = GenericLayout::padded(a.dv);
@@ -29,7 +29,7 @@ inline float delta_of(const QueryRows& rows, i64 i, float* temporary) {
   Floats sum{};
   for (i64 c = 0; c < width; c += lanes)
     sum += load<Floats>(temporary + c) * load<Floats>(temporary + width + c);
-  return sum_of(sum);
+  return sum_of(sum) - grad_lse_of(a, rows.batch(), rows.head, row);
 }
 
 inline float lse_of(const QueryRows& rows, i64 i) {

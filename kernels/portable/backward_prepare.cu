@@ -1,5 +1,5 @@
-// The stage before the gradients: for each row of queries D = rowsum(dO * O), which is subtracted from its
-// dP, and LSE in the form from which weights are computed; and zeros where sums start.
+// The stage before the gradients: for each row of queries D = rowsum(dO * O) - dLSE, which is subtracted
+// from its dP, and LSE in the form from which weights are computed; and zeros where sums start.
 //
 // A block has the block_q rows of one tile of a query head; eight lanes share a row. Blocks beyond those
 // only write zeros.
@@ -56,7 +56,8 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
     const u8* const grad_o = head.address<config::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
     const float delta = row_sum_of_products(grad_o, head.o(row), a.dv);
     if (lane() % row_lanes != 0) continue;
-    a.delta[first_padded + i] = exists ? delta : 0;
+    const float own = grad_lse_of(a, head.batch, head.head, head.sequence.first_q + row);
+    a.delta[first_padded + i] = exists ? delta - own : 0;
     a.lse_log2[first_padded + i] = exists ? log2_of_sum(*head.lse(row), a.p_exponent) : infinity;
   }
 }

@@ -34,13 +34,16 @@ class Call:
     def run_recorded(self, bare: Callable[[Any], Any]) -> Any:
         return run_recorded(self.pass_, self.inputs, self.options, self.outputs, bare)
 
-    def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
+    def backward(self, grad_o: Any, grad_lse: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
         """The call of the gradients; o and lse are the results of this one.
 
-        gradients: arrays to write to, and grad_bias=True if that is requested.
+        grad_lse: None if nothing depends on lse. gradients: arrays to write to, and grad_bias=True if that is
+        requested.
         """
         inputs = {**self.inputs, "o": o, "lse": lse, "grad_o": grad_o}
         options = {name: option for name, option in self.options.items() if name not in _OF_FORWARD}
+        if grad_lse is not None:
+            options["grad_lse"] = grad_lse
         return Call("bwd", inputs, {**options, **self._longest}, gradients)
 
     def run_first(self) -> Any:

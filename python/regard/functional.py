@@ -95,6 +95,7 @@ def attention_backward(
     o: A,
     lse: A,
     *,
+    grad_lse: A | None = None,
     grad_q: A | None = None,
     grad_k: A | None = None,
     grad_v: A | None = None,
@@ -102,7 +103,8 @@ def attention_backward(
     grad_sink: A | None = None,
     **options: Unpack[Options],
 ) -> tuple[A, ...]:
-    """Gradients of `attention`, from its inputs, its results o and lse, and the gradient of o.
+    """Gradients of `attention`, from its inputs, its results o and lse, and the gradient of o; grad_lse, like lse, is
+    that of lse, if what is differentiated depends on it.
 
     grad_o, o: [b, sq, hq, dv]; q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; lse: fp32 [b, hq, sq],
     packed [hq, tokens]. All but lse are fp32, bf16 or fp16, of the same type, in the layout of the forward call. The
@@ -119,5 +121,6 @@ def attention_backward(
     """
     gradients = {"grad_q": grad_q, "grad_k": grad_k, "grad_v": grad_v, "grad_bias": grad_bias, "grad_sink": grad_sink}
     inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}
-    results: tuple[A, ...] = _core.eagerly(run_call, "bwd", inputs, options, gradients)
+    given = options if grad_lse is None else {**options, "grad_lse": grad_lse}
+    results: tuple[A, ...] = _core.eagerly(run_call, "bwd", inputs, given, gradients)
     return results

@@ -24,6 +24,7 @@ _IN_PYTHON = {
     "lengths": "lengths_q= and lengths_k=",
     "descale=tensor": "descale_q=, descale_k= and descale_v=",
     "dbias": "grad_bias=True",
+    "dlse": "grad_lse=",
 }
 _FUNCTIONS = "bias= for numbers that are added to the scores, as score and mask functions are not supported yet"
 _SIZES = frozenset(("b", "h", "hq", "hk", "s", "sq", "sk", "d", "dv", "tq", "tk"))

@@ -82,6 +82,7 @@ IMPLIES: dict[str, Any] = {
     "lse": lambda _: "lse",
     "dropout_mask": lambda _: "dropout_mask",
     "grad_bias": lambda _: "dbias",
+    "grad_lse": lambda _: "dlse",
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
     "left_padding": lambda _: "left_padding",

@@ -11,7 +11,7 @@ namespace {
 
 /// One query head of one sequence. The derivation, with w = keep / keep probability:
 ///   O = (P w) V                  dV = (P w)^T dO
-///   dP = w (dO V^T)              D = rowsum(P dP) = rowsum(dO O)
+///   dP = w (dO V^T)              D = rowsum(P dP) - dLSE = rowsum(dO O) - dLSE
 ///   dS = P (dP - D)              the bias gets dS; the sink's logit, which has no value, gets -P_sink D
 ///   dX = dS (1 - tanh^2)         through the soft cap
 ///   dQ = scale dX K              dK = scale dX^T Q
@@ -32,7 +32,8 @@ struct Bounded {
 };
 
 /// D of a row. It comes from the same O that the kernel reads; but D of an unrounded O is equally correct.
-Bounded delta_of(const double* o, const double* d_o, const Problem& problem, const Precision& precision) {
+Bounded delta_of(const double* o, const double* d_o, double d_lse, const Problem& problem,
+                 const Precision& precision) {
   const std::int64_t columns = problem.dv;
   const auto out = static_cast<regard_dtype>(problem.out);
   const double unit = format(out).unit(), near_zero = lost_near_zero(out);
@@ -46,7 +47,7 @@ Bounded delta_of(const double* o, const double* d_o, const Problem& problem, con
   }
   const double common =
       (certain(precision.product + unit) + precision.sum(columns)) * sum.peak + certain(near_zero) * size;
-  return {sum.value, std::sqrt(variance) + common};
+  return {sum.value - d_lse, std::sqrt(variance) + common + precision.sum(2) * std::fabs(sum.value - d_lse)};
 }
 
 /// The gradient of one score. Two parts of its error have the same sign in many terms of a sum, and so do not
@@ -145,7 +146,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
         d_o,
         scale,
         precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv),
-        delta_of(o.row(i), d_o, problem, precision),
+        delta_of(o.row(i), d_o, inputs.grad_lse(b, h, sequence.first_q + i), problem, precision),
     };
     grad_q.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {

@@ -85,6 +85,10 @@ class Inputs {
     return read(REGARD_O, batch, head, row, column);
   }
 
+  double grad_lse(std::int64_t batch, std::int64_t head, std::int64_t row) const {
+    return problem_.dlse ? read(REGARD_GRAD_LSE, batch, head, row, 0) : 0;
+  }
+
   /// Whether query i of the sequence sees its key j: position, ranges and bits all allow it.
   bool visible(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// What is added to the scaled, capped score: elementwise bias or ALiBi.

@@ -60,6 +60,7 @@ constexpr OtherNames table[] = {
     {"bias_dtype attn_bias_dtype attn_mask_dtype mask_dtype", "bias_type=fp32"},
     {"alibi_slopes use_alibi has_alibi slopes", "bias=alibi", "with the slopes as the tensor alibi"},
     {"bias_grad d_bias", "dbias"},
+    {"lse_grad d_lse", "dlse"},
     {"sinks s_aux attn_sink attn_sinks attention_sink attention_sinks learnable_sink sink_logits "
      "softmax_offset",
      "sink"},

@@ -139,6 +139,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, DType, bias_type, DType::bf16,                                                           \
     "type of the elementwise bias and its gradient: that of Q by default (fp32 for fp8), or fp32")      \
   X(SIGNATURE, bool, dbias, false, "backward also writes the gradient of the elementwise bias")         \
+  X(SIGNATURE, bool, dlse, false, "backward also reads a gradient of LSE")                              \
   X(SIGNATURE, bool, sink, false, "learned sink: fp32 [hq], an extra logit in the softmax denominator") \
   X(SIGNATURE, bool, lse, false, "forward also writes LSE, fp32, natural log")                          \
   X(SIGNATURE, bool, dropout_mask, false,                                                               \

@@ -222,6 +222,9 @@ regard_use use_partial(const Problem& p) {
 regard_use use_grad_o(const Problem& p) {
   return input_if(backward(p));
 }
+regard_use use_grad_lse(const Problem& p) {
+  return input_if(p.dlse);
+}
 regard_use use_grad(const Problem& p) {
   return output_if(backward(p));
 }
@@ -353,6 +356,7 @@ constexpr Role roles[] = {
      Kind::contiguous},
     {REGARD_PARTIAL_O, "partial_o", use_partial, in_dtype, partial_o_shape, Kind::plain},
     {REGARD_PARTIAL_LSE, "partial_lse", use_partial, always<REGARD_FP32>, partial_lse_shape, Kind::strided},
+    {REGARD_GRAD_LSE, "grad_lse", use_grad_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {

@@ -201,6 +201,11 @@ Status bias_gradient(const Problem& p) {
   return {};
 }
 
+Status lse_gradient(const Problem& p) {
+  if (!p.dlse || p.pass == Pass::bwd) return {};
+  return invalid("dlse needs bwd; a forward problem reads no gradients");
+}
+
 Status dropout(const Problem& p) {
   if (!(p.dropout >= 0 && p.dropout < 1)) {
     return invalid(pair("dropout", p.dropout) + " is outside [0, 1); 0 is off, 1 would drop everything");
@@ -519,6 +524,7 @@ constexpr Rule rules[] = {
     score_modifiers,
     bias_type,
     bias_gradient,
+    lse_gradient,
     dropout,
     forward_only,
     splits,

@@ -33,7 +33,7 @@ const std::vector<std::string> problems = {
     "fwd fp16 lse d=512 b=1 h=1 s=100",
     "fwd fp32 lse d=300 b=1 h=1 sq=40 sk=90 dropout=0.3",
     "bwd bf16 d=64 b=1 hq=2 hk=1 s=150 mask=causal",
-    "bwd fp16 d=64 b=2 h=2 sq=100 sk=77 mask=window:30,3,sink=5 dropout=0.2 sink",
+    "bwd fp16 d=64 b=2 h=2 sq=100 sk=77 mask=window:30,3,sink=5 dropout=0.2 sink dlse",
     "bwd bf16 d=40 dv=59 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal bias=bh dbias",
     "bwd fp16 d=64 b=2 h=2 s=150 tq=200 tk=200 varlen bits deterministic",
     "bwd bf16 d=7 b=1 h=2 s=90 bias=alibi softcap=5",

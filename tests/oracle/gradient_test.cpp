@@ -10,17 +10,21 @@
 namespace regard::test {
 namespace {
 
-/// The function that backward differentiates: the sum of O times grad_o.
+/// The function that backward differentiates: the sum of O times grad_o, and of LSE times grad_lse.
 double loss(const Problem& backward, const Case& c) {
   Problem forward = backward;
   forward.pass = Pass::fwd;
-  forward.dbias = forward.deterministic = false;
+  forward.dbias = forward.dlse = forward.deterministic = false;
+  forward.lse = true;
   const auto outputs = oracle::run(forward, c.arguments());
   EXPECT_TRUE(outputs) << outputs.error().message;
   const std::vector<double>& o = outputs->at(REGARD_O).value;
   double sum = 0;
   for (std::size_t i = 0; i < o.size(); ++i)
     if (!std::isnan(o[i])) sum += o[i] * c.get(REGARD_GRAD_O, static_cast<std::int64_t>(i));
+  const std::vector<double>& lse = outputs->at(REGARD_LSE).value;
+  for (std::size_t i = 0; backward.dlse && i < lse.size(); ++i)
+    if (std::isfinite(lse[i])) sum += lse[i] * c.get(REGARD_GRAD_LSE, static_cast<std::int64_t>(i));
   return sum;
 }
 
@@ -80,7 +84,9 @@ INSTANTIATE_TEST_SUITE_P(
         "bwd fp32 b=4 h=2 sq=6 sk=8 d=4 varlen lengths sink",
         "bwd fp32 b=3 h=2 sq=6 sk=8 d=4 lengths mask=window:3,0 bias=bh dbias",
         "bwd fp32 b=3 h=2 sq=6 sk=8 d=4 varlen lengths ranges bits dropout=0.2 bias=1h dbias",
-        "bwd fp32 b=1 h=1 s=5 d=3 scale=-0.7"));
+        "bwd fp32 b=1 h=1 s=5 d=3 scale=-0.7", "bwd fp32 b=2 hq=4 hk=2 sq=5 sk=7 d=4 dlse sink dropout=0.3",
+        "bwd fp32 b=2 h=2 sq=6 sk=4 d=4 dlse mask=causal softcap=0.7 bias=1h dbias",
+        "bwd fp32 b=4 h=2 sq=6 sk=8 d=4 varlen lengths dlse sink"));
 
 }  // namespace
 }  // namespace regard::test

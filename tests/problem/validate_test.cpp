@@ -149,6 +149,7 @@ constexpr Case features[] = {
     {"fwd s=8 d=64 bias=bh dbias", "dbias needs bwd", "bwd s=8 d=64 bias=bh dbias"},
     {"bwd s=8 d=64 dbias", "dbias needs an elementwise bias", "bwd s=8 d=64 bias=11 dbias softcap=30"},
     {"bwd s=8 d=64 bias=alibi dbias", "ALiBi slopes have no gradient", "bwd s=8 d=64 bias=alibi"},
+    {"fwd s=8 d=64 lse dlse", "dlse needs bwd", "bwd s=8 d=64 dlse"},
     {"bwd s=8 d=64 lse", "lse does not go with bwd", "fwd s=8 d=64 lse"},
     {"bwd s=8 d=64 batch_invariant", "batch_invariant does not go with bwd", "fwd s=8 d=64 batch_invariant"},
     {"bwd s=8 d=64 splits=2", "splits=2 does not go with bwd", "fwd s=8 d=64 splits=2"},

@@ -520,7 +520,7 @@ void Case::compute_forward_inputs(int threads) {
   Problem forward = problem_;
   forward.pass = Pass::fwd;
   forward.lse = true;
-  forward.dbias = forward.deterministic = false;
+  forward.dbias = forward.dlse = forward.deterministic = false;
   const auto outputs = must(oracle::run(forward, arguments_, {threads, 0, 0}), print(forward));
   for (const regard_role role : {REGARD_O, REGARD_LSE}) {
     const oracle::Output& output = outputs.at(role);

@@ -21,7 +21,9 @@ from .sharded import with_equal_axes
 from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
-_RESULTS = frozenset(("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_sink"))
+_RESULTS = frozenset(
+    ("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_lse", "grad_sink")
+)
 _OF_CACHES = (
     "cache_index",
     "last_page_lengths",

@@ -16,7 +16,7 @@ from .run import Arrays, run
 _SEQUENCES = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
 # Their first axis is the batch, or 1 if all sequences share them.
 _SHAREABLE = ("bias", "bits", "ranges")
-_OF_EACH = ("lengths_q", "lengths_k", "lse", "grad_bias")
+_OF_EACH = ("lengths_q", "lengths_k", "lse", "grad_lse", "grad_bias")
 
 
 def _batch_axis(call: Call, name: str) -> int:

@@ -37,16 +37,17 @@ def _forward(call: Call, *arrays: Any) -> tuple[Arrays, Any]:
 
 def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
     arrays, o, lse, requested = kept
-    grad_o, *others = cotangents
-    if not all(isinstance(other, SymbolicZero) for other in others):
-        raise RefusedError("lse has no gradient: use jax.lax.stop_gradient(lse), or differentiate o alone")
-    if isinstance(grad_o, SymbolicZero):
+    grad_o, *others = [None if isinstance(other, SymbolicZero) else other for other in cotangents]
+    grad_lse = others[0] if "lse" in call.requested else None
+    if grad_o is None and grad_lse is None:
         return (None,) * len(call.names)
     inputs = dict(zip(call.names, arrays, strict=True))
     rows = None
     if "bias" in requested:
         inputs["bias"], rows = jax.vjp(partial(_with_rows, _rows(call, inputs["q"])), inputs["bias"])
-    inputs |= {"o": o, "lse": lse, "grad_o": grad_o}
+    inputs |= {"o": o, "lse": lse, "grad_o": jnp.zeros_like(o) if grad_o is None else grad_o}
+    if grad_lse is not None:
+        inputs["grad_lse"] = grad_lse
     options = tuple(option for option in call.options if option[0] not in ("splits", "batch_invariant"))
     back = call._replace(
         pass_="bwd", names=tuple(inputs), options=options, requested=("grad_bias",) if "bias" in requested else ()

@@ -59,13 +59,6 @@ def forward_mode() -> RefusedError:
     )
 
 
-def refuse_gradient_of_lse(grad_lse: Tensor | None = None, *_: Tensor | None) -> None:
-    if grad_lse is not None:
-        raise RefusedError(
-            "lse has no gradient here, and what is differentiated depends on it: use lse.detach(), a constant"
-        )
-
-
 def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, requested in outputs.items():
         if requested is not False and isinstance(requested, Tensor):
@@ -131,16 +124,17 @@ class Attention(torch.autograd.Function):
         return (o, *mask) if mask else o
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, *others: Tensor | None) -> tuple[Any, ...]:
-        refuse_gradient_of_lse(*others)
-        if grad_o is None:
+    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None = None, *_: Tensor | None) -> tuple[Any, ...]:
+        if grad_o is None and grad_lse is None:
             return (None,) * len(ctx.needs_input_grad)
-        if torch._C._functorch.is_legacy_batchedtensor(grad_o):
+        if any(torch._C._functorch.is_legacy_batchedtensor(x) for x in (grad_o, grad_lse) if x is not None):
             raise RefusedError(
                 "attention takes no batch of gradients (is_grads_batched=True, or jacobian with vectorize=True): use "
                 "torch.func.vmap over torch.func.vjp, or torch.func.jacrev"
             )
-        arguments = (*ctx.asked, ctx.needs_input_grad[1:], grad_o, *ctx.saved_tensors)
+        if grad_o is None:
+            grad_o = torch.zeros_like(ctx.saved_tensors[-2])
+        arguments = (*ctx.asked, ctx.needs_input_grad[1:], grad_o, grad_lse, *ctx.saved_tensors)
         run = Gradients.apply if torch.is_grad_enabled() else gradients
         if is_profiled():
             run = shown(run, BACKWARD, grad_o, *ctx.saved_tensors[: len(INPUTS)])
@@ -180,7 +174,12 @@ def of_forward(
 
 
 def gradients(
-    names: tuple[str, ...], options: dict[str, Any], requested: Sequence[bool], grad_o: Tensor, *saved: Tensor
+    names: tuple[str, ...],
+    options: dict[str, Any],
+    requested: Sequence[bool],
+    grad_o: Tensor,
+    grad_lse: Tensor | None,
+    *saved: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of q, k, v and of the tensors with these names, None if there is none or it is not needed."""
     *tensors, o, lse = saved
@@ -191,8 +190,10 @@ def gradients(
         tensors[index] = with_all_rows(bias, tensors[0], {**options, **dict(zip(names, tensors[len(INPUTS) :]))})
     if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
         grad_o = grad_o.contiguous()
+    if grad_lse is not None and grad_lse.stride(-1) != 1:
+        grad_lse = grad_lse.contiguous()
     forward = Call("fwd", *of_forward(names, options, tensors), {})
-    results = forward.backward(grad_o, o, lse, {"grad_bias": grad_bias}).run_recorded(bare)
+    results = forward.backward(grad_o, grad_lse, o, lse, {"grad_bias": grad_bias}).run_recorded(bare)
     if not names:
         return tuple([gradient if needed else None for gradient, needed in zip(results, requested)])
     found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))

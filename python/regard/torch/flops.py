@@ -36,5 +36,4 @@ def _of_backward(
     grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *others: Any, **_: Any
 ) -> int:
     """The scores again, dP and dV, dQ and dK."""
-    *encoded, _wants_bias = others
-    return 2 * _scores(q, k, v, decode(*encoded)) * (3 * q.shape[-1] + 2 * v.shape[-1])
+    return 2 * _scores(q, k, v, decode(*others[:4])) * (3 * q.shape[-1] + 2 * v.shape[-1])

@@ -29,7 +29,8 @@ _TAGS = (torch.Tag.pt2_compliant_tag,)
 torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
     BACKWARD,
-    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias) -> "
+    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias, "
+    "Tensor? grad_lse=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
     tags=_TAGS,
 )
@@ -83,6 +84,7 @@ def _run_backward(
     real: Sequence[float],
     text: str,
     wants_bias: bool,
+    grad_lse: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v, bias and sink; the last two have no elements if there are none."""
     options = _decoded(tensors, whole, real, text)
@@ -92,18 +94,29 @@ def _run_backward(
     others = [options.pop(name) for name in names]
     requested = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
     found: dict[str, Any] = dict(
-        zip((*INPUTS, *names), gradients(names, options, requested, grad_o, q, k, v, *others, o, lse))
+        zip((*INPUTS, *names), gradients(names, options, requested, grad_o, grad_lse, q, k, v, *others, o, lse))
     )
     bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
     return found["q"], found["k"], found["v"], bias, sink
 
 
 def _backward_without_memory(
-    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded_and_wants_bias: Any
+    grad_o: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    tensors: Sequence[Tensor],
+    whole: Sequence[int],
+    real: Sequence[float],
+    text: str,
+    wants_bias: bool,
+    grad_lse: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    *encoded, wants_bias = encoded_and_wants_bias
-    options = decode(*encoded)
-    refuse_devices({"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o, **options})
+    options = decode(tensors, whole, real, text)
+    others = {"lse": lse, "grad_o": grad_o, "grad_lse": grad_lse}
+    refuse_devices({"q": q, "k": k, "v": v, "o": o, **others, **options})
     bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
     sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), bias, sink
@@ -127,21 +140,22 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
     o, lse, mask = output
     ctx.set_materialize_grads(False)
-    # In a graph PyTorch gives each result a gradient, if only of zeros: that of lse looks the same as a needed one.
-    ctx.mark_non_differentiable(lse, mask)
+    ctx.mark_non_differentiable(mask)
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
 
-def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+def _backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
     # PyTorch treats an empty list as a list of tensors, and expects a list of gradients.
     of_numbers: list[Any] = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]
-    if grad_o is None:
+    if grad_o is None and grad_lse is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     names = tensor_names(decode(tensors, ctx.whole, ctx.real, ctx.text))
     requested = ctx.needs_input_grad[3]
     encoded = tensors, ctx.whole, ctx.real, ctx.text
-    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, requested))
+    grad_o = torch.zeros_like(o) if grad_o is None else grad_o
+    wants_bias = ("bias", True) in zip(names, requested)
+    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, wants_bias, grad_lse)
     of_tensors = [*of_options(names, requested, bias, sink), *[None] * (len(tensors) - len(names))]
     return *found, of_tensors, *of_numbers, None
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InvalidError
 from ..unknown import known
-from .autograd import forward_mode, of_options, refuse_gradient_of_lse, second_derivative
+from .autograd import forward_mode, of_options, second_derivative
 from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
 from .tensors import refuse_own_functions, tensor_names
@@ -35,14 +35,15 @@ class Attention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, *others: Tensor | None) -> tuple[Any, ...]:
-        refuse_gradient_of_lse(*others)
-        if grad_o is None:
+    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+        if grad_o is None and grad_lse is None:
             return (None,) * len(ctx.needs_input_grad)
-        tensors = ctx.saved_tensors[5:]
+        q, k, v, o, lse, *tensors = ctx.saved_tensors
+        grad_o = torch.zeros_like(o) if grad_o is None else grad_o
         names = tensor_names(decode(tensors, *ctx.encoded[1:]))
         requested = ctx.needs_input_grad[4:]
-        found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, requested), grad_o, *ctx.saved_tensors)
+        wants_bias = ("bias", True) in zip(names, requested)
+        found = Gradients.apply(ctx.encoded, wants_bias, grad_lse, grad_o, q, k, v, o, lse, *tensors)
         return None, *found[:3], *of_options(names, requested, *found[3:])
 
     @staticmethod
@@ -54,8 +55,8 @@ class Gradients(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(encoded: Encoded, wants_bias: bool, *arrays: Tensor) -> Any:
-        return backward_op(*arrays[:6], list(arrays[6:]), *encoded[1:], wants_bias)
+    def forward(encoded: Encoded, wants_bias: bool, grad_lse: Tensor | None, *arrays: Tensor) -> Any:
+        return backward_op(*arrays[:6], list(arrays[6:]), *encoded[1:], wants_bias, grad_lse)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

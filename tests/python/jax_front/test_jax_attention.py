@@ -164,3 +164,25 @@ def test_no_sequences_at_all():
     q = jnp.zeros((0, 5, 2, 40))
     o, lse = regard.jax.attention(q, q, q, lse=True)
     assert o.shape == (0, 5, 2, 40) and lse.shape == (0, 2, 5)
+
+
+def test_lse_has_a_gradient(random):
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
+
+    def of_scores(q, k, v):
+        k, v = jnp.repeat(k, 2, 2), jnp.repeat(v, 2, 2)
+        scores = jnp.einsum("bihd,bjhd->bhij", q, k) / 40**0.5
+        return jnp.einsum("bhij,bjhd->bihd", jax.nn.softmax(scores), v), jax.nn.logsumexp(scores, -1)
+
+    def attend(q, k, v):
+        return regard.jax.attention(q, k, v, lse=True)
+
+    for depends in (lambda o, lse: (o**2).sum() + (lse**2).sum(), lambda o, lse: jnp.sin(lse).sum()):
+        found, expected = (
+            jax.jit(jax.grad(lambda *of: depends(*results(*of)), (0, 1, 2)))(q, k, v)  # noqa: B023
+            for results in (attend, of_scores)
+        )
+        for gradient, correct in zip(found, expected, strict=True):
+            numpy.testing.assert_allclose(gradient, correct, rtol=1e-4, atol=1e-4)
+    mapped = jax.vmap(jax.grad(lambda q: attend(q[None], k[:1], v[:1])[1].sum()))(q)
+    close(mapped[1], jax.grad(lambda q: attend(q, k[:1], v[:1])[1].sum())(q[1:])[0])

@@ -181,18 +181,6 @@ def test_results_that_are_written_to_tensors_are_noticed():
         attention(Q, K, V, out=torch.empty_like(Q))  # has no version
 
 
-def test_a_gradient_of_lse_is_refused():
-    q = leaf(Q)
-    for options in ({}, {"sink": cases.numbers(1, 4)}):
-        o, lse = attention(q, K, V, lse=True, **options)
-        for depends in (lse, o.sum() + lse):
-            with pytest.raises(NotImplementedError, match="lse has no gradient here.*use lse.detach()"):
-                depends.sum().backward(retain_graph=True)
-        (o.sum() + lse.detach().sum()).backward()
-    with pytest.raises(NotImplementedError, match="lse has no gradient here"):
-        torch.func.grad(lambda q: attention(q, K, V, lse=True)[1].sum())(Q)
-
-
 def test_a_graph_is_gone_back_once():
     o = attention(leaf(Q), K, V)
     o.backward(GRAD_O)

@@ -71,3 +71,51 @@ def test_without_gradients_the_results_are_the_same(feature):
             given = map(leaf, inputs) if leaves else inputs
             got = regard.torch.attention(*given, **options)
         assert not got.requires_grad and torch.equal(got, recorded)
+
+
+def of_scores(q, k, v, sink=None):
+    """o and lse, in the order [b, s, h, d] and [b, h, s], of few PyTorch operators."""
+    groups = q.shape[2] // k.shape[2]
+    k, v = (x.repeat_interleave(groups, 2) for x in (k, v))
+    scores = torch.einsum("bihd,bjhd->bhij", q, k) / q.shape[3] ** 0.5
+    logits = scores if sink is None else torch.cat((scores, sink[:, None, None].expand(*scores.shape[:3], 1)), 3)
+    lse = logits.logsumexp(3)
+    return torch.einsum("bhij,bjhd->bihd", (scores - lse[..., None]).exp(), v), lse
+
+
+DEPENDS = {
+    "o and lse": lambda o, lse: (o * o).sum() + (lse * lse).sum(),
+    "lse alone": lambda o, lse: lse.sin().sum(),
+    "a sum of lse": lambda o, lse: o.sum() + lse.sum(),
+}
+WAYS = {
+    "eager": lambda loss, inputs: torch.autograd.grad(loss(*inputs), inputs),
+    "recorded": lambda loss, inputs: torch.autograd.grad(loss(*inputs), inputs, create_graph=True),
+    "torch.func": lambda loss, inputs: torch.func.grad(loss, tuple(range(len(inputs))))(*map(torch.detach, inputs)),
+    "compiled": lambda loss, inputs: torch.autograd.grad(torch.compile(loss, backend="aot_eager")(*inputs), inputs),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("depends", DEPENDS)
+def test_lse_has_a_gradient(depends, way):
+    inputs = [leaf(x) for x in (*cases.inputs("usual")[:3], cases.numbers(1, 4))]
+    exact = [leaf(x.detach().double()) for x in inputs]
+    expected = torch.autograd.grad(DEPENDS[depends](*of_scores(*exact)), exact, allow_unused=True)
+
+    def loss(q, k, v, sink):
+        return DEPENDS[depends](*regard.torch.attention(q, k, v, lse=True, sink=sink))
+
+    for gradient, reference in zip(WAYS[way](loss, inputs), expected):
+        close(gradient, torch.zeros_like(gradient).double() if reference is None else reference, 5e-5)
+
+
+def test_each_example_has_a_gradient_of_lse():
+    q, k, v, _ = cases.inputs("usual")
+
+    def loss(q):
+        return regard.torch.attention(q[None], k[:1], v[:1], lse=True)[1].square().sum()
+
+    gradients = torch.func.vmap(torch.func.grad(loss))(q)
+    for example, gradient in zip(q, gradients):
+        torch.testing.assert_close(gradient, torch.func.grad(loss)(example))
