@@ -194,8 +194,16 @@ Status check_cache_index(const Problem& p, const regard_arguments& arguments) {
                  std::to_string(p.b) + "; give cache_index, or a larger cache");
 }
 
+/// K and V may be views of one pool of pages, each of which the page table gives to one of them: only the
+/// device knows which pages are written.
+bool are_pools(const Problem& p, int output, int other) {
+  const auto is_cache = [](int role) { return role == REGARD_K || role == REGARD_V; };
+  return p.paged > 0 && is_cache(output) && is_cache(other);
+}
+
 /// Kernels read inputs until the last output is written, and write outputs in any order.
-Status check_outputs(const TensorSpecs& specs, Roles given, const regard_arguments& arguments) {
+Status check_outputs(const Problem& p, const TensorSpecs& specs, Roles given,
+                     const regard_arguments& arguments) {
   const auto& tensors = arguments.tensor;
   std::array<std::uint64_t, REGARD_ROLE_COUNT> first, end;  // of the given tensors
   for (Roles rest = given; rest != 0; rest &= rest - 1) {
@@ -211,7 +219,7 @@ Status check_outputs(const TensorSpecs& specs, Roles given, const regard_argumen
     for (Roles rest = others; rest != 0; rest &= rest - 1) {
       const int other = std::countr_zero(rest);
       if (first[output] >= end[other] || first[other] >= end[output]) continue;
-      if (!share_memory(tensors[output], tensors[other])) continue;
+      if (!share_memory(tensors[output], tensors[other]) || are_pools(p, output, other)) continue;
       return invalid(
           quoted(specs.of[output].name) + " shares memory with " + quoted(specs.of[other].name) +
           "; what a call writes shares memory with nothing else of the call, so give it memory of its own");
@@ -242,7 +250,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
         "word");
   }
   if (Status status = check_cache_index(problem, arguments); !status) return status;
-  return check_outputs(specs, given, arguments);
+  return check_outputs(problem, specs, given, arguments);
 }
 
 Status check_workspace(const TensorSpecs& specs, const regard_arguments& arguments, void* workspace,

@@ -3,6 +3,7 @@
 #include <array>
 #include <random>
 #include <set>
+#include <string>
 
 #include "tensor_set.h"
 
@@ -73,6 +74,19 @@ TEST(CheckTensors, WhatIsWrittenSharesMemoryWithNothing) {
   EXPECT_EQ(refusal(backward), "");
   backward[REGARD_GRAD_V].data = backward[REGARD_GRAD_K].data;
   EXPECT_THAT(refusal(backward), AllOf(HasSubstr("'grad_k'"), HasSubstr("'grad_v'")));
+}
+
+TEST(CheckTensors, KAndVMayShareAPoolOfPages) {
+  const std::string problem = "append fp32 b=2 h=2 sk=8 d=8 snew=1 lengths";
+  TensorSet dense(*parse(problem));
+  dense[REGARD_V].data = dense[REGARD_K].data;
+  EXPECT_THAT(refusal(dense), AllOf(HasSubstr("'k'"), HasSubstr("'v'")));
+
+  TensorSet paged(*parse(problem + " paged=4"));
+  paged[REGARD_V].data = paged[REGARD_K].data;
+  EXPECT_EQ(refusal(paged), "");
+  paged[REGARD_V_NEW].data = paged[REGARD_K].data;
+  EXPECT_THAT(refusal(paged), HasSubstr("'v_new'"));
 }
 
 TEST(CheckWorkspace, SharesMemoryWithNoTensor) {
