@@ -17,6 +17,11 @@ PROBLEMS = (
     "fwd fp32 lse b=1 h=2 sq=70 sk=100 d=59 sink mask=causal",
     "fwd bf16 b=1 h=1 sq=70 sk=100 d=512",
     "fwd fp8 lse b=1 hq=4 hk=2 sq=20 sk=300 d=128",
+    # Tables of exact length: -1 after the last page, and NaN in rows that no sequence has.
+    "fwd bf16 lse b=5 hq=8 hk=1 sq=3 sk=300 d=64 paged=7 lengths mask=causal",
+    "fwd bf16 lse b=4 hq=6 hk=2 sq=20 sk=300 d=128 paged=16 table=sglang mask=window:100,0,sink=4",
+    "fwd bf16 lse b=4 hq=8 hk=2 sq=40 tq=90 sk=300 d=128 varlen lengths paged=16 kv=fp8 descale=head mask=causal",
+    "fwd bf16 lse b=3 hq=4 hk=2 sq=2 sk=200 snew=2 d=64 lengths paged=16 rope=half rotary=32 mask=causal",
     "bwd bf16 b=2 hq=4 hk=2 sq=130 sk=200 d=64 mask=causal",
     "bwd bf16 b=1 h=2 sq=129 sk=193 d=128",
     "bwd fp16 b=1 h=2 s=200 d=128 mask=window:60,3 deterministic",
