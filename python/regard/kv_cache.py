@@ -51,6 +51,8 @@ def cache_words(pass_: str, dtype: str, options: dict[str, Any], tensors: dict[s
         words.append(f"positions={_kind_of_positions(pass_, tensors)}")
     if "rope_cos" in tensors:
         words += _rope(options, tensors["rope_cos"])
+    elif options.get("rope") in ("interleaved", "half"):
+        raise invalid("rope needs rope_cos and rope_sin, [rows, rotated dimensions / 2], a row for each position")
     return [word for word in words if word]
 
 
@@ -64,6 +66,8 @@ def _type_of_keys(dtype: str, options: dict[str, Any], tensors: dict[str, Any]) 
 
 def _new_tokens(options: dict[str, Any], tensors: dict[str, Any]) -> str:
     shape = shape_of("k_new", tensors["k_new"])
+    if len(shape) == 4 and "slots" in tensors:
+        raise invalid(f"k_new has shape {list(shape)}; with slots, one for each token, it must be [tokens, hk, d]")
     if len(shape) == 4:
         rows = {"bhsd": 2, "sbhd": 0}.get(options.get("layout", "bshd"), 1)
         return f"snew={shape[rows]}"

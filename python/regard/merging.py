@@ -53,10 +53,10 @@ def _merge(
         raise invalid("accumulate changes o and lse in place: give both, as out= and lse=")
     packed = len(shape) == 4
     parts, b, s, h, dv = (shape[0], 1, *shape[1:]) if packed else shape
+    dtype, _ = dtype_word("partial_o", partial_o), dtype_word("partial_lse", partial_lse)
     if not packed:
         partial_o = partial_o.reshape(parts, b * s, h, dv)
         partial_lse = partial_lse.swapaxes(1, 2).reshape(parts, h, b * s)
-    dtype = dtype_word("partial_o", partial_o)
     word = out if isinstance(out, str) else dtype if out is None else dtype_word("out", out)
     text = f"merge {dtype} out={word} lse parts={parts} b={b} hq={h} hk={h} sq={s} d={dv} dv={dv}"
     text += " accumulate" if accumulate else ""

@@ -31,7 +31,10 @@ class CacheOptions(TypedDict, total=False):
     rotary: Annotated[int, "how many leading dimensions rope rotates; those of rope_cos if absent"]
     rope_cos: Annotated[Array, "[rows, rotary / 2] in the dtype of q or fp32: a row for each position"]
     rope_sin: Annotated[Array, "the same"]
-    positions: Annotated[Array, "int32 [b]: position of each sequence's first new token; lengths_k if absent"]
+    positions: Annotated[
+        Array,
+        "int32 [b]: position of each sequence's first new token, in append also of each token; lengths_k if absent",
+    ]
     cache: Annotated[int, "sequences in k and v; those of k if cache_index is given"]
     cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence is"]
     left_padding: Annotated[Array, "int32 [b]: k and v of a sequence begin at this row; lengths_k counts it"]
@@ -101,7 +104,7 @@ class Options(CacheOptions, total=False):
 
     # ---- fp8
     descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
-    descale_k: Annotated[Array, "the same for k"]
+    descale_k: Annotated[Array, "the same for 8-bit k; in a cache also one for each token or page, and each head"]
     descale_v: Annotated[Array, "the same for v"]
 
     # ---- memory

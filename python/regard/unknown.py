@@ -25,6 +25,14 @@ _IN_PYTHON = {
     "descale=tensor": "descale_q=, descale_k= and descale_v=",
     "dbias": "grad_bias=True",
     "dlse": "grad_lse=",
+    "paged=16": "page_table=, for k and v that are pages",
+    "table=sglang": "page_list=, page_offsets= and last_page_lengths=",
+    "slots=int64": "slots=",
+    "positions=sequence": "positions=",
+    "cache=8": "cache_index=",
+    "snew=1": "k_new= and v_new=",
+    "tnew=64": "offsets_new=",
+    "kv=fp8": "no option, as the type of a cache is that of k and v",
 }
 _FUNCTIONS = "bias= for numbers that are added to the scores, as score and mask functions are not supported yet"
 _SIZES = frozenset(("b", "h", "hq", "hk", "s", "sq", "sk", "d", "dv", "tq", "tk"))

@@ -157,6 +157,22 @@ def test_new_tokens():
         assert text_of_append(cache, new["k_new"], slots=slots) == f"b=1 h=2 sk=11 slots={dtype} tnew=6 cache=2"
 
 
+def test_names_of_other_libraries():
+    for name, here in (("block_table", "page_table="), ("slot_mapping", "slots="), ("cache_batch_idx", "cache_index=")):
+        with pytest.raises(ValueError, match=f"unknown option '{name}'; did you mean {here}"):
+            regard.attention(DENSE, DENSE, DENSE, **{name: ints(0)})
+
+
+def test_what_is_missing_beside_new_tokens():
+    k, new = numpy.zeros((4, 8, 2, 64), HALF), numpy.zeros((2, 1, 2, 64), HALF)
+    with pytest.raises(ValueError, match=r"k_new has shape \[2, 1, 2, 64\]; with slots, .* \[tokens, hk, d\]"):
+        regard.append(k, k, new, new, slots=ints(0, 1))
+    with pytest.raises(ValueError, match="rope needs rope_cos and rope_sin"):
+        regard.append(k, k, new, new, rope="half", lengths_k=ints(0, 1))
+    with pytest.raises((TypeError, ValueError), match="partial_o"):
+        regard.merge([1.0], [2.0])
+
+
 def test_rope_tables():
     cache, new = array(2, 11, 2, 16), array(2, 3, 2, 16)
     given = {"k_new": new, "v_new": new, "rope": "half", "rope_cos": array(30, 3), "rope_sin": array(30, 3)}

@@ -27,6 +27,12 @@ HARMLESS: dict[str, str] = {
 }
 
 
+def score_options(dropout: float, scaling: float | None, softcap: float | None) -> dict[str, Any]:
+    """Those that are given."""
+    options = {"dropout": dropout or None, "scale": scaling, "softcap": softcap}
+    return {name: option for name, option in options.items() if option is not None}
+
+
 def refuse_unknown(arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if value is not None and name not in HARMLESS:

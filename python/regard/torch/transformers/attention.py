@@ -9,7 +9,7 @@ from torch import Tensor
 from ...errors import RefusedError
 from ..attention import attention
 from ..sdpa import mask_option, with_contiguous_rows
-from .arguments import refuse_unknown
+from .arguments import refuse_unknown, score_options
 from .choices import keys_of_blocks, keys_of_indices, limited
 from .mask import Mask
 from .packing import attention_of_sequences, is_by_position, mask_of_sequences, same_sequence, sequences_of
@@ -75,12 +75,7 @@ def attention_forward(
     options = options_of(mask, query, key.shape[2])
     if bias is not None:
         options["bias"] = with_contiguous_rows(bias + options["bias"] if "bias" in options else bias)
-    if dropout:
-        options["dropout"] = dropout
-    if scaling is not None:
-        options["scale"] = scaling
-    if softcap is not None:
-        options["softcap"] = softcap
+    options |= score_options(dropout, scaling, softcap)
     if s_aux is not None:
         options["sink"] = s_aux.float()
     q, k, v = (with_contiguous_rows(x).transpose(1, 2) for x in (query, key, value))

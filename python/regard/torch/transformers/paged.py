@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..attention import attention_varlen
 from ..sdpa import with_contiguous_rows
-from .arguments import refuse_unknown
+from .arguments import refuse_unknown, score_options
 
 # What continuous batching passes along, and why ignoring it changes nothing.
 _HARMLESS: dict[str, str] = {
@@ -48,12 +48,7 @@ def paged_attention_forward(
     options: dict[str, Any] = {"causal": True}
     if sliding_window is not None:
         options["window"] = (sliding_window - 1, 0)
-    if dropout:
-        options["dropout"] = dropout
-    if scaling is not None:
-        options["scale"] = scaling
-    if softcap is not None:
-        options["softcap"] = softcap
+    options |= score_options(dropout, scaling, softcap)
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
     if sinks is not None:
         options["sink"] = sinks.float()
