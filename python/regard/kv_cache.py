@@ -51,7 +51,7 @@ def cache_words(pass_: str, dtype: str, options: dict[str, Any], tensors: dict[s
         words.append(f"positions={_kind_of_positions(pass_, tensors)}")
     if "rope_cos" in tensors:
         words += _rope(options, tensors["rope_cos"])
-    elif options.get("rope") in ("interleaved", "half"):
+    elif isinstance(options.get("rope"), str):
         raise invalid("rope needs rope_cos and rope_sin, [rows, rotated dimensions / 2], a row for each position")
     return [word for word in words if word]
 
