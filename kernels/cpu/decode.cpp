@@ -7,6 +7,7 @@
 // rows, the sums of as many vectors of products.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_keys.h"
+#include "kernels/cpu/decode_schedule.h"
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
@@ -77,9 +78,9 @@ REGARD_INLINE Floats sum_of_row(Floats x) {
     return sum_of_row<2 * distance>(x + swap_lanes<distance>(x, NumbersBelow<lanes>::type()));
 }
 
-class CpuDecodeBlock {
+class CpuDecodeHead {
  public:
-  CpuDecodeBlock(const SplitKeysArguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
+  CpuDecodeHead(const CpuDecodeArguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
       : a_(a),
         heads_per_kv_(a.hq / a.hk),
         first_(a, batch, kv_head * heads_per_kv_),
@@ -99,44 +100,44 @@ class CpuDecodeBlock {
     used_rows_ = smaller<i64>(heads_per_kv_ * first_.sequence.sq - first_row_, rows);
   }
 
-  void run() {
-    if (used_rows_ <= 0) return;
-    start();
-    auto [begin, end] = visible_.common.any;
-    if (a_.splits > 1) {
-      begin = larger(begin, split_ * a_.split_keys);
-      end = smaller(end, (split_ + 1) * a_.split_keys);
+  /// In memory that the caller has.
+  static void* operator new(decltype(sizeof 0), void* memory) { return memory; }
+
+  /// All keys of the part for `count` heads of one sequence. Each step is done for all of them before the
+  /// next one, so what lies between the rows of one head is read while the processor has just looked up
+  /// where.
+  static void run(CpuDecodeHead* heads, i64 count) {
+    const auto each = [=](const auto& use) {
+      for (i64 i = 0; i < count; ++i) use(heads[i]);
+    };
+    if (heads->used_rows_ <= 0) return;
+    each([](CpuDecodeHead& head) { head.start(); });
+    const auto [begin, end] = heads->part_;
+    const bool is_long = end - begin > long_chain;  // more keys than can be added one after the other
+    if (is_long) each([](CpuDecodeHead& head) { EarlierSums(head.earlier_).clear(head.sums()); });
+    for (i64 key = begin; key < end; key += long_chain) {
+      walk(heads, count, key, smaller(key + long_chain, end));
+      if (is_long) each([](CpuDecodeHead& head) { head.keep_sums(); });
     }
-    begin = begin / config::block_k * config::block_k;
-    end_ = end;
-    if (end - begin > long_chain)
-      walk_long_sum(begin, end);
-    else
-      walk(begin, end);
-    finish();
+    if (is_long) each([](CpuDecodeHead& head) { EarlierSums(head.earlier_).take(head.sums()); });
+    each([](CpuDecodeHead& head) { head.finish(); });
   }
 
  private:
-  /// More keys than can be added one after the other.
-  REGARD_NOINLINE void walk_long_sum(i64 begin, i64 end) {
-    const EarlierSums earlier(earlier_);
-    const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
-    earlier.clear(sums);
-    for (; begin < end; begin += long_chain) {
-      walk(begin, smaller(begin + long_chain, end));
-      earlier.add(sums, scale_log2(), [](float* output, const float* factors) {
-        rescale_rows(output, rows, layout.output_stride, factors);
-      });
-    }
-    earlier.take(sums);
+  SoftmaxSums sums() { return {output_, sum_, maximum_, lanes, layout.output / 4}; }
+  REGARD_NOINLINE void keep_sums() {
+    EarlierSums(earlier_).add(sums(), scale_log2(), [](float* output, const float* factors) {
+      rescale_rows(output, rows, layout.output_stride, factors);
+    });
   }
 
-  /// All steps of the keys [begin, end), the first of which starts at `begin`.
-  void walk(i64 begin, i64 end) {
+  /// All steps of the keys [begin, end), the first of which starts at `begin`. All heads see the same keys.
+  static void walk(CpuDecodeHead* heads, i64 count, i64 begin, i64 end) {
     const FlushToZero mode;
     for (i64 key = begin; key < end; key += config::block_k) {
       const i64 step_end = smaller(key + config::block_k, end);
-      if (visible_.sees_any(key, step_end)) step(key, step_end - key);
+      if (!heads->visible_.sees_any(key, step_end)) continue;
+      for (i64 i = 0; i < count; ++i) heads[i].step(key, step_end - key);
     }
   }
 
@@ -146,6 +147,12 @@ class CpuDecodeBlock {
   void start() {
     lane_rows_.find(first_, first_row_, used_rows_);
     visible_.find(a_, first_.sequence, [this](i64 lane) { return lane_rows_.row[lane % rows]; });
+    part_ = visible_.common.any;
+    if (a_.splits > 1) {
+      part_.begin = larger(part_.begin, split_ * a_.split_keys);
+      part_.end = smaller(part_.end, (split_ + 1) * a_.split_keys);
+    }
+    part_.begin = part_.begin / config::block_k * config::block_k;
     __builtin_memset(q_, 0, layout.q);
     __builtin_memset(output_, 0, layout.output);
     for (i64 row = 0; row < used_rows_; ++row) {
@@ -176,7 +183,7 @@ class CpuDecodeBlock {
   REGARD_OPTIMIZE void step(i64 first_key, i64 count) {
     const i64 end = round_up(count, chunk);
     if (config::bits && !sees_bits(first_key, count)) return;
-    keys_.start_step(first_, visible_.common, first_key, end_);
+    keys_.start_step(first_, visible_.common, first_key, part_.end);
     const SeenKeys seen = seen_keys(visible_.common, first_key, first_key + count);
     if constexpr (row_factors) factors_.find(first_, first_key, seen);
     compute_scores(count);
@@ -196,7 +203,7 @@ class CpuDecodeBlock {
   REGARD_OPTIMIZE void compute_scores(i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
-      fetch_ahead(key);
+      if constexpr (!config::paged) fetch_ahead<chunk>(key);
       const Floats first = scores_of(key, count);
       if constexpr (ways == 1) {
         store(to, first);
@@ -219,6 +226,8 @@ class CpuDecodeBlock {
       REGARD_UNROLL
       for (int i = 0; i < keys_at_once; ++i)  // keys past the last one are masked, but must be readable
         k[i] = keys_.k.row(smaller(key + first + i, count - 1));
+      // Pages anywhere are fetched slowly: the core waits less if it asks for a row at a time.
+      if constexpr (config::paged) fetch_ahead<keys_at_once>(key + first);
       Floats* const sums = products + first * rows;
       if constexpr (target::avx2) {
         REGARD_UNROLL
@@ -249,9 +258,10 @@ class CpuDecodeBlock {
   }
 
   /// Prefetches K of later keys. (Inlined: g++ drops calls that only prefetch.)
+  template <i64 keys>
   REGARD_INLINE void fetch_ahead(i64 key) const {
     REGARD_UNROLL
-    for (i64 i = 0; i < chunk; ++i) {
+    for (i64 i = 0; i < keys; ++i) {
       const u8* k = keys_.k.ahead(key + i);
       REGARD_UNROLL
       for (i64 byte = 0; byte < DepthParts::row_bytes; byte += 64) __builtin_prefetch(k + byte, 0, 2);
@@ -368,11 +378,11 @@ class CpuDecodeBlock {
     }
   }
 
-  const SplitKeysArguments& a_;
+  const CpuDecodeArguments& a_;
   i64 heads_per_kv_;
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
-  i64 end_ = 0;  // of the keys
+  Range part_{};  // the keys, from the start of a step on
   CpuScoreScale scale_;
   DecodeKeys keys_;
   RowFactors<config::block_k> factors_;
@@ -389,7 +399,7 @@ class CpuDecodeBlock {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  const auto& a = static_cast<const SplitKeysArguments&>(*arguments);
+  const auto& a = static_cast<const CpuDecodeArguments&>(*arguments);
   const auto take = [&block](i64 count) {
     const i64 number = block % count;
     block /= count;
@@ -398,6 +408,14 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   // Rows are innermost, as they read the same part of K and V; then heads: in [b, s, h, d] tensors, the
   // heads of one part are on the same pages.
   const i64 row_block = take(ceil_divide(a.hq / a.hk * a.sq, rows));
-  const i64 kv_head = take(a.hk), split = take(a.splits);
-  CpuDecodeBlock(a, block, kv_head, row_block, split, scratch).run();
+  const i64 first_head = take(a.hk / a.heads) * a.heads, split = take(a.splits);
+
+  alignas(CpuDecodeHead) u8 memory[CpuDecodeSchedule::most_heads * sizeof(CpuDecodeHead)];
+  auto* const heads = reinterpret_cast<CpuDecodeHead*>(memory);
+  for (i64 i = 0; i < a.heads; ++i)
+    new (heads + i) CpuDecodeHead(a, block, first_head + i, row_block, split,
+                                  static_cast<u8*>(scratch) + i * layout.total());
+  const bool heads_are_neighbours = a.k.head < a.k.row;  // rather than rows
+  const i64 at_once = heads_are_neighbours ? a.heads : 1;
+  for (i64 i = 0; i < a.heads; i += at_once) CpuDecodeHead::run(heads + i, at_once);
 }

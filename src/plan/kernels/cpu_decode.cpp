@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/decode_layout.h"
+#include "kernels/cpu/decode_schedule.h"
 #include "plan/cost.h"
 #include "plan/kernels/cpu_tile_sizes.h"
 #include "plan/kernels/kernels.h"
@@ -75,6 +76,23 @@ DecodeLayout layout_of(const KernelKey& key, const Target& target) {
                        .scattered_bytes = scattered_bytes(s)});
 }
 
+/// The K/V heads of a block: as many as leave work for all threads, and whose sums stay in the second cache.
+std::int64_t heads_of_block(const Plan& plan, std::int64_t row_blocks, std::int64_t bytes_of_head) {
+  constexpr std::int64_t most_bytes = 128 * 1024;
+  const Problem& p = plan.problem;
+  std::int64_t heads = std::min<std::int64_t>(p.hk, CpuDecodeSchedule::most_heads);
+  const auto fits = [&] {
+    const std::int64_t blocks = product({row_blocks, p.b, p.hk / heads, plan.splits});
+    return p.hk % heads == 0 && heads * bytes_of_head <= most_bytes && blocks >= 2 * plan.workers;
+  };
+  while (heads > 1 && !fits()) --heads;
+  return heads;
+}
+
+std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+  return {{"heads", bytes.as<CpuDecodeSchedule>().heads}};
+}
+
 /// It computes while K and V are being loaded. With few rows the products wait for loads, and use vectors
 /// even if there is a matrix unit (bench/cpu/recipes.py).
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -96,17 +114,21 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
   const std::int64_t row_blocks = ceil_divide(pack_gqa_rows(p), tile.algorithm.pack_gqa);
-  const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
   const KernelKey key = key_of(p, target, cpu_decode, &tile);
-  plan.stages = {stage_of(cpu_decode, key, grid, layout_of(key, target).total())};
-  plan.stages.front().schedule = Schedule(split_keys_of(plan));
+  const std::int64_t bytes_of_head = layout_of(key, target).total();
+  CpuDecodeSchedule schedule;
+  static_cast<SplitKeys&>(schedule) = split_keys_of(plan);
+  schedule.heads = heads_of_block(plan, row_blocks, bytes_of_head);
+  const std::int64_t grid = product({row_blocks, p.b, p.hk / schedule.heads, plan.splits});
+  plan.stages = {stage_of(cpu_decode, key, grid, schedule.heads * bytes_of_head)};
+  plan.stages.front().schedule = Schedule(schedule);
   merge_on_cpu(plan);
   return finish(std::move(plan));
 }
 
 const Kernel cpu_decode{.name = "cpu_decode",
                         .depends_on = forward_on_cpu,
-                        .schedule = split_keys_schedule,
+                        .schedule = {"CpuDecodeSchedule", sizeof(CpuDecodeSchedule), schedule_numbers},
                         .required = required,
                         .rules = own_rules,
                         .seconds = seconds};
