@@ -26,6 +26,7 @@ class Names(NamedTuple):
     batch_idx: str = "cache_batch_idx"
     table: str = "block_table"
     offsets: str = "cu_seqlens_k_new"
+    positions: str = "rotary_seqlens"
 
 
 class Cache(NamedTuple):
