@@ -87,16 +87,17 @@ TEST(EmulatedBatchInvariant, OfThePortableKernel) {
                {"b=2 sq=150 tq=151 sk=450 varlen lengths paged=16", 1, 133, 150, 1}});
 }
 
+/// The first rows of the blocks in chunks see less of the tile before the row's last one.
 TEST(EmulatedBatchInvariant, OfHoppersKernel) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
   expect_same("bf16 hq=4 hk=2 d=64 mask=causal", 4300, "sm90_forward",
-              {{"b=2 sq=1 sk=8300 lengths paged=16", 1}, {"b=1 sq=150 sk=4316", 0, 133, 150}});
+              {{"b=2 sq=1 sk=8300 lengths paged=16", 1}, {"b=1 sq=215 sk=4304", 0, 210, 215}});
   expect_same("fp16 hq=4 hk=2 d=128 mask=causal sink", 300, "sm90_forward",
-              {{"b=2 sq=150 tq=151 sk=450 varlen lengths paged=16", 1, 133, 150, 1}});
+              {{"b=2 sq=190 tq=191 sk=450 varlen lengths paged=16", 1, 180, 190, 1}});
   expect_same("bf16 hq=8 hk=1 d=256 mask=window:190,0,sink=3 scale=1", 300, "sm90_forward",
-              {{"b=1 sq=200 sk=330", 0, 169, 200}});
+              {{"b=1 sq=200 sk=307", 0, 192, 200}});
   expect_same("fp8 out=bf16 hq=4 hk=2 d=128 mask=causal", 300, "sm90_forward",
-              {{"b=3 sq=1 sk=4200 lengths", 1}, {"b=1 sq=200 sk=330", 0, 169, 200}});
+              {{"b=3 sq=1 sk=4200 lengths", 1}, {"b=1 sq=200 sk=321", 0, 178, 200}});
 }
 
 }  // namespace
