@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/c.md run as written, against an installed library."""
+"""The examples of README.md, docs/c.md and docs/kv-cache.md run as written, against an installed library."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import pytest
 from places import BUILD, ROOT
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("README.md", "docs/c.md")
+PAGES = ("README.md", "docs/c.md", "docs/kv-cache.md")
 BLOCKS = [block for page in PAGES for block in FENCE.findall((ROOT / page).read_text())]
 
 
@@ -49,10 +49,11 @@ def build_and_run(source, compiler, prefix):
     return run([program], prefix)
 
 
-def test_c_example(installed, tmp_path):
+@pytest.mark.parametrize(("index", "shown"), enumerate(["mask=causal: o[0] = 1\n", "v = 41, o = 1 and 41\n"]))
+def test_c_example(installed, tmp_path, index, shown):
     source = tmp_path / "example.c"
-    source.write_text(blocks("c")[0])
-    assert "mask=causal: o[0] = 1\n" in build_and_run(source, ["cc"], installed)
+    source.write_text(blocks("c")[index])
+    assert shown in build_and_run(source, ["cc"], installed)
 
 
 def test_cpp_example(installed, tmp_path):
