@@ -69,8 +69,7 @@ struct Arguments {
   const i32* ranges;  // [1|b, sq, 2] or [tq, 2]; null: absent
   i64 ranges_batch;   // elements per batch; 0 when broadcast. varlen: rows count over tokens
   Rows descale_q, descale_k, descale_v;  // fp32 factors without columns; null: 1
-  i32 row_factors;  // 1: descale_k and descale_v are those of tokens or pages, indexed like K's place
-  i32 descale;      // enum Descale of src/problem/problem.h
+  i32 descale;  // enum Descale of src/problem/problem.h; those of tokens and pages are indexed like K
   KvCache cache;
   NewTokens added;
   Rows parts_o, parts_lse;  // partial results to be merged: [part, head, token]; O in the problem's dtype

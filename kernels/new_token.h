@@ -2,6 +2,7 @@
 // puts them.
 #pragma once
 
+#include "kernels/row_factors.h"
 #include "kernels/sequence.h"
 
 namespace regard {
@@ -96,8 +97,7 @@ REGARD_INLINE i64 rope_row_of_query(const Arguments& a, const Token& token) {
 
 /// The factor by which the cache's numbers of a row are multiplied: of a sequence, of a page, or of the row.
 REGARD_INLINE i64 batch_of_factor(const Arguments& a, const Token& token, const CacheRow& row) {
-  const auto kind = static_cast<Descale>(a.descale);
-  return kind == Descale::page || kind == Descale::token ? row.batch : token.sequence;
+  return has_row_factors(a) ? row.batch : token.sequence;
 }
 
 /// The elements of a row of the cache: `run` columns lie together, from one run to the next are `chunk`

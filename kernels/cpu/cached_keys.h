@@ -89,7 +89,7 @@ REGARD_INLINE float factor_of_head(const Head& head, const Rows& factors) {
   return row_factors ? 1.0f : factor_of(factors, head.batch, head.kv_head);
 }
 
-/// n numbers of a cache, as numbers of Q's type: those of 8 bits are numbers of every other type.
+/// n numbers of a cache in Q's type, which can represent every 8-bit number.
 template <i64 n>
 REGARD_INLINE void convert_cached(u8* to, const u8* from) {
   constexpr i64 to_bytes = bytes_of<config::dtype>, from_bytes = bytes_of<config::kv>;

@@ -36,7 +36,7 @@ inline void load_key(float* to, const Arguments& a, const KeyTensor& tensor, i64
     for (i64 c = 0; c < tensor.columns; c += together)
       load_row(to + c, first + c / together * tensor.chunk * bytes_of_dtype(a.kv), a.kv, together);
   }
-  if (!a.row_factors) return;
+  if (!has_row_factors(a)) return;
   const float factor = factor_of(tensor.factors, batch, kv_head, row);
   for (i64 c = 0; c < tensor.columns; ++c) to[c] *= factor;
 }

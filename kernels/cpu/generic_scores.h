@@ -7,6 +7,7 @@
 #include "kernels/cpu/generic_convert.h"
 #include "kernels/cpu/key_ranges.h"
 #include "kernels/philox.h"
+#include "kernels/row_factors.h"
 
 namespace regard::generic {
 
@@ -61,7 +62,7 @@ struct QueryRows {
 
   /// The factor of K or V, unless each row has its own.
   float descale_of_keys(const Rows& factors) const {
-    return a.row_factors ? 1.0f : factor_of(factors, batch(), kv_head);
+    return has_row_factors(a) ? 1.0f : factor_of(factors, batch(), kv_head);
   }
   float score_scale() const {
     return a.scale * factor_of(a.descale_q, batch(), kv_head) * descale_of_keys(a.descale_k);

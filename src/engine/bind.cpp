@@ -95,11 +95,10 @@ Rows table_rows(const Tensor& tensor) {
 void bind_cache_sizes(const Problem& p, Arguments& a) {
   a.cache.present = is_cache(p);
   a.cache.page = p.paged;
-  a.row_factors = p.descale == Descale::token || p.descale == Descale::page;
   a.added.most = p.snew;
   a.added.total = p.tnew;
   a.added.rotary = static_cast<i32>(p.rotary);
-  a.added.rope_rows = p.rope == Rope::none ? 0 : p.rope_rows != 0 ? p.rope_rows : p.sk;
+  a.added.rope_rows = rope_rows(p);
   a.added.wide_slots = p.slots == SlotType::int64;
   a.added.rope = static_cast<i32>(p.rope);
   a.added.rope_type = static_cast<i32>(p.rope_type);

@@ -252,6 +252,10 @@ bool mask_hides_nothing(const Problem&);
 inline bool writes_cache(const Problem& p) {
   return p.snew > 0 || p.tnew > 0;
 }
+/// Rows of the rope tables.
+inline std::int64_t rope_rows(const Problem& p) {
+  return p.rope_rows != 0 ? p.rope_rows : p.sk;
+}
 /// Whether new tokens are packed, [tnew, heads, dim].
 inline bool packs_new(const Problem& p) {
   return p.tnew > 0;

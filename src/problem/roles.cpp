@@ -92,7 +92,7 @@ Shape positions_shape(const Problem& p) {
   return packs_new(p) ? Shape{p.tnew} : Shape{p.b, p.snew};
 }
 Shape rope_shape(const Problem& p) {
-  return {p.rope_rows != 0 ? p.rope_rows : p.sk, p.rotary / 2};
+  return {rope_rows(p), p.rotary / 2};
 }
 Shape partial_o_shape(const Problem& p) {
   return {p.parts, query_tokens(p), p.hq, p.dv};
