@@ -124,7 +124,7 @@ std::int64_t most_keys_of_row(const Problem& p) {
 }
 
 double flops(const Problem& p) {
-  if (p.pass == Pass::append) return 0;
+  if (p.pass == Pass::append || p.pass == Pass::merge) return 0;
   const double forward = 2.0 * static_cast<double>(p.b) * static_cast<double>(p.hq) * visible_scores(p) *
                          static_cast<double>(p.d + p.dv);
   return p.pass == Pass::bwd ? 2.5 * forward : forward;

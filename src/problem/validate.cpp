@@ -356,7 +356,10 @@ Status rotary_embedding(const Problem& p) {
   if (bytes_of(p.dtype) == 1)
     return invalid(pair("rope", p.rope) + " does not go with " + std::string(word(p.dtype)) +
                    "; append bf16, fp16 or fp32");
-  if (p.rotary == 0 || p.rotary % 2 != 0 || p.rotary > p.d) {
+  if (p.rotary == 0)
+    return invalid(pair("rope", p.rope) +
+                   " needs rotary=N, how many columns it rotates: an even number up to " + pair("d", p.d));
+  if (p.rotary % 2 != 0 || p.rotary > p.d) {
     return invalid(pair("rotary", p.rotary) + " is not an even number between 2 and " + pair("d", p.d));
   }
   if (p.rope_type != p.dtype && p.rope_type != DType::fp32) {

@@ -63,6 +63,7 @@ TEST(Flops, CountMultiplyAddsAsTwo) {
   EXPECT_EQ(flops(*parse("bwd b=1 h=1 s=8 d=32")), 2.5 * 2 * 8 * 8 * 64);
   EXPECT_EQ(flops(*parse("fwd b=1 h=1 s=8 d=32 mask=causal")), 2.0 * 36 * 64);
   EXPECT_EQ(flops(*parse("append b=1 h=1 s=8 d=32 snew=1")), 0);
+  EXPECT_EQ(flops(*parse("merge b=1 h=1 s=8 d=32 parts=3")), 0);
 }
 
 TEST(Scale, IsOfTheUnpaddedHeadDimension) {

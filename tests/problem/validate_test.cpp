@@ -258,7 +258,7 @@ constexpr Case rope[] = {
      "fwd s=64 d=64 snew=1 rope=half rotary=32"},
     {"append s=64 d=64 snew=1 rotary=32", "rotary=32 needs rope",
      "append s=64 d=64 snew=1 rope=interleaved rotary=32"},
-    {"append s=64 d=64 snew=1 rope=half", "rotary=0 is not an even number between 2 and d=64",
+    {"append s=64 d=64 snew=1 rope=half", "rope=half needs rotary=N, how many columns it rotates: an even number up to d=64",
      "append s=64 d=64 snew=1 rope=half rotary=2"},
     {"append s=64 d=64 snew=1 rope=half rotary=7", "rotary=7 is not an even number",
      "append s=64 d=64 snew=1 rope=half rotary=6"},
