@@ -4,17 +4,10 @@
 #include <cmath>
 
 #include "oracle/number.h"
-#include "oracle/oracle.h"
-#include "support/case.h"
+#include "run_case.h"
 
 namespace regard::test {
 namespace {
-
-oracle::Outputs run(const Case& c) {
-  auto outputs = oracle::run(c.problem(), c.arguments());
-  EXPECT_TRUE(outputs) << c.description() << ": " << outputs.error().message;
-  return outputs ? *outputs : oracle::Outputs{};
-}
 
 /// Does what a kernel does: stores what the oracle says, rounded. Factors come first, as numbers depend on
 /// them.

@@ -3,19 +3,12 @@
 
 #include <cmath>
 
-#include "oracle/oracle.h"
-#include "support/case.h"
+#include "run_case.h"
 
 namespace regard::test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-oracle::Outputs run(const Case& c) {
-  auto outputs = oracle::run(c.problem(), c.arguments());
-  EXPECT_TRUE(outputs) << c.description() << ": " << outputs.error().message;
-  return outputs ? *outputs : oracle::Outputs{};
-}
 
 /// The keys of a sequence.
 struct Span {

@@ -4,19 +4,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "oracle/oracle.h"
-#include "support/case.h"
+#include "run_case.h"
 
 namespace regard::test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-oracle::Outputs run(const Case& c, const oracle::Options& options = {}) {
-  auto outputs = oracle::run(c.problem(), c.arguments(), options);
-  EXPECT_TRUE(outputs) << c.description() << ": " << outputs.error().message;
-  return outputs ? *outputs : oracle::Outputs{};
-}
 
 /// Zero queries make all scores zero: O is the plain mean of the visible values.
 Case uniform(const std::string& text, CaseOptions options = {}) {

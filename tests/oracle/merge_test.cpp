@@ -4,19 +4,12 @@
 #include <cmath>
 
 #include "oracle/check.h"
-#include "oracle/oracle.h"
-#include "support/case.h"
+#include "run_case.h"
 
 namespace regard::test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-oracle::Outputs run(const Case& c) {
-  auto outputs = oracle::run(c.problem(), c.arguments());
-  EXPECT_TRUE(outputs) << c.description() << ": " << outputs.error().message;
-  return outputs ? *outputs : oracle::Outputs{};
-}
 
 TEST(Merge, TwoPartsByHand) {
   Case c("merge fp32 h=1 sq=1 d=2 parts=3 lse");
