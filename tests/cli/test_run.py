@@ -44,6 +44,8 @@ def test_backward_reads_o_and_lse_of_a_forward_run(regard_json):
         "fwd bf16 b=6 hq=4 hk=2 sq=2 sk=50 d=64 paged=16 kv_layout=vectorized kv=int8 descale=token lengths",
         "fwd fp16 b=3 hq=4 hk=2 sq=5 tq=9 sk=50 d=64 varlen cache=4 kv=fp8 descale=head lengths",
         "fwd fp16 b=5 hq=4 hk=2 sq=1 sk=50 d=64 cache=2 lengths",
+        "fwd bf16 b=3 hq=4 hk=2 sq=7 tq=12 sk=40 d=64 varlen paged=8 lengths mask=causal lse",
+        "fwd fp32 b=3 hq=4 hk=2 sq=7 tq=12 sk=40 d=64 varlen paged=8 table=sglang snew=7 tnew=12 rope=half rotary=32",
     ],
 )
 def test_makes_inputs_for_every_feature(regard_json, problem):
