@@ -1,5 +1,5 @@
-// New tokens of a KV cache, and the queries of the same call: whose they are, where they go, and where rope
-// puts them.
+// New tokens of a KV cache, and the queries of the same call: the sequence of each, where it is written, and
+// its position for rope.
 #pragma once
 
 #include "kernels/row_factors.h"
@@ -41,7 +41,7 @@ REGARD_INLINE Token token_of(const i32* offsets, i64 b, i64 most, i64 number) {
 REGARD_INLINE i64 count_of_new_tokens(const Arguments& a) {
   return a.added.total != 0 ? a.added.total : a.b * a.added.most;
 }
-/// With slots it matters not whose a token is.
+/// With slots the sequence of a token does not matter.
 REGARD_INLINE Token new_token(const Arguments& a, i64 number) {
   if (a.added.slots) return {0, number, 0, number};
   return token_of(a.added.offsets, a.b, a.added.most, number);
@@ -100,8 +100,8 @@ REGARD_INLINE i64 batch_of_factor(const Arguments& a, const Token& token, const 
   return has_row_factors(a) ? row.batch : token.sequence;
 }
 
-/// The elements of a row of the cache: `run` columns lie together, from one run to the next are `chunk`
-/// elements, and neighbours are `step` apart.
+/// Where the elements of a row of the cache are: `run` columns lie together, `step` elements apart, and runs
+/// begin `chunk` elements apart.
 struct Columns {
   i64 chunk;  // 0: one run
   i32 run, step;

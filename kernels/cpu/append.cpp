@@ -1,6 +1,6 @@
-// Writes new tokens into a KV cache: keys are rotated by rope, rows are converted to the cache's type. In
-// front of a forward kernel it also rotates the queries. A block has one token: first the new ones, then the
-// queries.
+// Writes new tokens into a KV cache: keys are rotated by rope, rows are converted to the cache's type. As the
+// first stage of a forward it also rotates the queries. Each block handles one token: the new ones come
+// first, then the queries.
 #include "kernels/cpu/append_layout.h"
 #include "kernels/cpu/generic_convert.h"
 #include "kernels/cpu/kernel.h"
@@ -54,7 +54,7 @@ void rotate(const Arguments& a, const Scratch& scratch) {
     rotate_pairs(scratch, pairs, 1, pairs);
 }
 
-/// to[0, n) = row[0, n) * factor, and some more up to a whole vector.
+/// to[0, n) = row[0, n) * factor. Whole vectors are written, past n as well.
 template <DType dtype>
 REGARD_OPTIMIZE void convert_row(u8* to, const float* row, float factor, i64 n) {
   for (i64 i = 0; i < n; i += lanes) {

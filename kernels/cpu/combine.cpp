@@ -82,7 +82,7 @@ REGARD_INLINE Floats load_some(const u8* from, i64 count) {
   return count == lanes ? load_floats<dtype>(from) : load_floats<dtype>(from, count);
 }
 
-/// A part without a visible key weighs nothing, and its O is not read.
+/// A part without a visible key has no weight, and its O is not read.
 template <DType dtype>
 REGARD_INLINE Floats weighted(const u8* from, i64 count, float part_lse, float lse) {
   if (part_lse == -infinity) return Floats{};

@@ -96,7 +96,7 @@ REGARD_INLINE Floats load_int8(const void* from) {
   }
 }
 
-/// OCP's 8-bit floats by way of fp16, which one instruction converts: e5m2 is its upper half, and the
+/// OCP's 8-bit floats through fp16, which one instruction converts: e5m2 is its upper half, and the
 /// exponent of an e4m3 in fp16's position is 8 less.
 template <DType dtype>
 REGARD_INLINE Floats load_floats_by_half(const void* from) {

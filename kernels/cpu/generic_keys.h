@@ -21,7 +21,7 @@ inline KeyTensor values_of(const Arguments& a) {
   return {a.v, a.descale_v, a.dv, a.cache.v_chunk, true};
 }
 
-/// One row, `row` of an index of the tensor, times its factor if each row has its own.
+/// Loads the row `row` of the page or sequence `batch`, times its factor if each row has its own.
 inline void load_key(float* to, const Arguments& a, const KeyTensor& tensor, i64 batch, i64 kv_head,
                      i64 row) {
   const i64 together = 16 / bytes_of_dtype(a.kv);

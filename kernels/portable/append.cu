@@ -1,6 +1,6 @@
-// Writes new tokens into a KV cache: keys are rotated by rope, rows are converted to the cache's type. In
-// front of a forward kernel it also rotates the queries. Some lanes have rows of one token: its keys, its
-// values, or its queries, of `heads_together` heads one after the other. The grid has first the keys and
+// Writes new tokens into a KV cache: keys are rotated by rope, rows are converted to the cache's type. As the
+// first stage of a forward it also rotates the queries. A group of lanes handles rows of one token: its keys,
+// its values, or its queries, of `heads_together` heads one after the other. The grid has first the keys and
 // values of all new tokens, then the queries.
 #include "kernels/machine/pdl.h"
 #include "kernels/new_token.h"

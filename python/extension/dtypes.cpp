@@ -114,7 +114,7 @@ regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role
   const DTypeRow& expected = row_of(required);
   if (stands_for(type, expected)) return expected.dtype;
   for (const DTypeRow& row : dtypes) {
-    // No advice is needed for a type that attention computes in, nor for the right one.
+    // A type that attention computes in, or the right one, needs no advice.
     const bool rare = row.dtype == REGARD_INT8 || row.dtype == REGARD_INT64;
     if (rare && row.dtype != required) continue;
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)

@@ -46,7 +46,7 @@ struct Given {
   bool read(std::string_view name, nb::handle value, Source source);
 };
 
-/// Whether such an array is usual.
+/// Whether it is a PyTorch tensor of at least one dimension, without a flaw.
 bool is_usual(nb::handle array);
 
 }  // namespace regard::python

@@ -296,7 +296,7 @@ void hide_empty_parts(const Tensor& o, const Tensor& lse) {
   }
 }
 
-/// Numbers that say where the keys of a cache are belong together.
+/// The tensors that say where the keys of a cache are come from files together, as random ones would not fit.
 void refuse_some_numbers(const Problem& problem, const std::map<regard_role, LoadedArray>& files) {
   constexpr regard_role numbers[] = {REGARD_PAGE_TABLE,   REGARD_PAGE_OFFSETS,      REGARD_PAGE_LIST,
                                      REGARD_CACHE_INDEX,  REGARD_LAST_PAGE_LENGTHS, REGARD_OFFSETS_NEW,

@@ -56,7 +56,7 @@ NewToken NewTokens::token_with_slot(std::int64_t token) const {
   return result;
 }
 
-/// A factor of its own makes the largest number of a row the largest one of the type.
+/// A token's own factor scales the largest number of its row to the largest of the type.
 void NewTokens::choose_factor(regard_role role, const NewToken& token, std::int64_t head,
                               StoredRow& row) const {
   const regard_tensor& factors = arguments_.tensor[role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V];

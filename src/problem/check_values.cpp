@@ -142,7 +142,7 @@ std::array<RowRange, 2> touched_rows(const Problem& p, const regard_arguments& a
           RowRange{keys.added > 0 ? std::min(first, added.begin) : first, all.end}};
 }
 
-/// The numbers of the pages that a sequence needs.
+/// Checks the page numbers of the rows that a sequence needs.
 Status check_pages(const Problem& p, const regard_arguments& arguments, const CachedKeys& keys,
                    std::int64_t i) {
   const std::int64_t pages = tensor_spec(p, REGARD_K).shape[0];
@@ -192,7 +192,7 @@ std::string rows_of_tables(std::int64_t count) {
   return " of the rope tables, which have rows 0 to " + std::to_string(count - 1);
 }
 
-/// The positions at which rope rotates the queries and new tokens of one sequence.
+/// Checks the positions at which rope rotates the queries and new tokens of one sequence.
 Status check_positions(const Problem& p, const regard_arguments& arguments, const CachedKeys& keys,
                        std::int64_t i) {
   if (p.rope == Rope::none || p.positions == Positions::token || keys.end() == 0) return {};
@@ -217,7 +217,7 @@ Status check_position(const Problem& p, const regard_arguments& arguments, std::
                  rows_of_tables(rows));
 }
 
-/// A position of each new token of one sequence.
+/// Checks the position of each new token of one sequence.
 Status check_own_positions(const Problem& p, const regard_arguments& arguments, const CachedKeys& keys,
                            std::int64_t i) {
   if (p.positions != Positions::token) return {};
@@ -256,7 +256,7 @@ Status check_slots(const Problem& p, const regard_arguments& arguments) {
   return {};
 }
 
-/// What says where the sequences and new tokens of a KV cache are.
+/// Checks the tensors that say where the sequences and new tokens of a KV cache are.
 Status check_cache(const Problem& p, const regard_arguments& arguments) {
   if (!is_cache(p)) return {};
   if (p.slots == SlotType::int32) return check_slots<std::int32_t>(p, arguments);

@@ -19,8 +19,8 @@ std::span<const Rule> rules() {
   return list;
 }
 
-/// Rows of a call with few tokens go to as many lanes as there are; with many, a lane has several heads, as
-/// it finds the place of a token once.
+/// With few tokens every row has lanes of its own; with many, lanes handle several heads of a token, whose
+/// place they find once.
 PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   PortableAppendSchedule schedule;
   const std::int64_t columns = std::max(p.d, p.dv), lanes = ceil_divide(columns, std::int64_t{append_width});
