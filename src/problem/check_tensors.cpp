@@ -194,11 +194,15 @@ Status check_cache_index(const Problem& p, const regard_arguments& arguments) {
                  std::to_string(p.b) + "; give cache_index, or a larger cache");
 }
 
-/// K and V may be views of one pool of pages, each of which the page table gives to one of them: only the
-/// device knows which pages are written.
-bool are_pools(const Problem& p, int output, int other) {
+/// K and V may be views of one pool of pages that begin whole pages apart: the page table then gives each
+/// page to one of them, and only the device knows which pages are written.
+bool are_pools(const Problem& p, const regard_arguments& arguments, int output, int other) {
   const auto is_cache = [](int role) { return role == REGARD_K || role == REGARD_V; };
-  return p.paged > 0 && is_cache(output) && is_cache(other);
+  if (p.paged == 0 || !is_cache(output) || !is_cache(other)) return false;
+  const regard_tensor &k = arguments.tensor[REGARD_K], &v = arguments.tensor[REGARD_V];
+  const std::int64_t apart = static_cast<const std::byte*>(v.data) - static_cast<const std::byte*>(k.data),
+                     page_bytes = k.strides[0] * static_cast<std::int64_t>(bytes_of(p.kv));
+  return k.strides[0] == v.strides[0] && apart != 0 && page_bytes != 0 && apart % page_bytes == 0;
 }
 
 /// Kernels read inputs until the last output is written, and write outputs in any order.
@@ -219,7 +223,7 @@ Status check_outputs(const Problem& p, const TensorSpecs& specs, Roles given,
     for (Roles rest = others; rest != 0; rest &= rest - 1) {
       const int other = std::countr_zero(rest);
       if (first[output] >= end[other] || first[other] >= end[output]) continue;
-      if (!share_memory(tensors[output], tensors[other]) || are_pools(p, output, other)) continue;
+      if (!share_memory(tensors[output], tensors[other]) || are_pools(p, arguments, output, other)) continue;
       return invalid(
           quoted(specs.of[output].name) + " shares memory with " + quoted(specs.of[other].name) +
           "; what a call writes shares memory with nothing else of the call, so give it memory of its own");

@@ -83,7 +83,15 @@ TEST(CheckTensors, KAndVMayShareAPoolOfPages) {
   EXPECT_THAT(refusal(dense), AllOf(HasSubstr("'k'"), HasSubstr("'v'")));
 
   TensorSet paged(*parse(problem + " paged=4"));
-  paged[REGARD_V].data = paged[REGARD_K].data;
+  const auto move_v = [&paged](std::size_t bytes) {
+    paged[REGARD_V].data = static_cast<std::byte*>(paged[REGARD_K].data) + bytes;
+  };
+  constexpr std::size_t page_bytes = std::size_t{4} * 2 * 8 * 4;
+  for (const std::size_t bytes : {std::size_t{0}, page_bytes / 4, page_bytes + 4}) {
+    move_v(bytes);
+    EXPECT_THAT(refusal(paged), AllOf(HasSubstr("'k'"), HasSubstr("'v'"))) << bytes;
+  }
+  move_v(page_bytes);
   EXPECT_EQ(refusal(paged), "");
   paged[REGARD_V_NEW].data = paged[REGARD_K].data;
   EXPECT_THAT(refusal(paged), HasSubstr("'v_new'"));
