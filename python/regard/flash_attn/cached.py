@@ -107,17 +107,20 @@ def refuse_wrong_tensors(q: Tensor, cache: Cache, new: New) -> None:
     """Refuses what cannot even be measured: arrays of other libraries, and wrong numbers of dimensions."""
     names = cache.names
     refuse_without_strides(q=q, k_cache=cache.k, v_cache=cache.v)
-    of_cache = {names.table: cache.table, names.batch_idx: cache.batch_idx, "cache_leftpad": cache.left_padding}
-    of_new = {names.k: new.k, names.v: new.v, names.offsets: new.offsets, names.positions: new.positions}
-    refuse_others(**of_cache, **of_new, rotary_cos=new.cos, rotary_sin=new.sin)
-    for name, tokens in (("q", q), (names.k, new.k)):
-        if tokens is not None and tokens.dim() not in (3, 4):
-            shape = list(tokens.shape)
+    if cache.is_given():
+        places = {names.table: cache.table, names.batch_idx: cache.batch_idx}
+        refuse_others(**places, cache_leftpad=cache.left_padding)
+    if new.is_given():
+        tokens = {names.k: new.k, names.v: new.v, names.offsets: new.offsets, names.positions: new.positions}
+        refuse_others(**tokens, rotary_cos=new.cos, rotary_sin=new.sin)
+    for name, rows in (("q", q), (names.k, new.k)):
+        if rows is not None and rows.dim() not in (3, 4):
+            shape = list(rows.shape)
             raise invalid(f"{name} has shape {shape}; it must be [b, s, heads, d] or, packed, [tokens, heads, d]")
     paged = cache.table is not None
     if cache.k.dim() != 4:
-        rows = "pages, page" if paged else "sequences, s"
-        raise invalid(f"k_cache has shape {list(cache.k.shape)}; it must be [{rows}, heads, d]")
+        axes = "pages, page" if paged else "sequences, s"
+        raise invalid(f"k_cache has shape {list(cache.k.shape)}; it must be [{axes}, heads, d]")
     if cache.table is not None and cache.table.dim() != 2:
         raise invalid(f"{cache.names.table} has shape {list(cache.table.shape)}; it must be [b, pages of a sequence]")
 
