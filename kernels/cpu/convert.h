@@ -8,7 +8,7 @@ namespace regard {
 
 /// fp16 bits as fp32: shifted to fp32's position, then scaled by 2^112, which is exact for subnormals too.
 template <class Word, class Float>
-REGARD_INLINE Float float_of_half_bits(Word half) {
+REGARD_INLINE constexpr Float float_of_half_bits(Word half) {
   const Word moved = (half & 0x7fffu) << 13;
   const Word sign = (half & 0x8000u) << 16;
   const Float scaled = bits_as<Float>(moved) * 0x1p112f;
@@ -39,7 +39,7 @@ REGARD_INLINE Word bfloat_bits_of_float(Float value) {
   return (all & 0x7fffffffu) > 0x7f800000u ? (all >> 16) | 0x40u : rounded;
 }
 
-REGARD_INLINE float float_of_int(i32 value) {
+REGARD_INLINE constexpr float float_of_int(i32 value) {
   return static_cast<float>(value);
 }
 REGARD_INLINE Floats float_of_int(Ints values) {
@@ -48,7 +48,7 @@ REGARD_INLINE Floats float_of_int(Ints values) {
 
 /// 8-bit numbers. OCP's e5m2 is the upper half of an fp16; the other floats have no infinity.
 template <DType dtype, class Int, class Word, class Float>
-REGARD_INLINE Float float_of_eight_bits(Word bits) {
+REGARD_INLINE constexpr Float float_of_eight_bits(Word bits) {
   if constexpr (dtype == DType::int8) {
     return float_of_int(bits_as<Int>(bits << 24) >> 24);
   } else if constexpr (dtype == DType::fp8_e5m2) {

@@ -32,8 +32,8 @@ struct DecodeLayout {
  private:
   static constexpr i64 most_lanes = 16;
 
-  /// n rounded up to two vectors of the widest target.
-  static constexpr i64 whole_parts(i64 n) { return (n + 31) / 32 * 32; }
+  /// n rounded up to the largest part of a row (decode_rows.h).
+  static constexpr i64 whole_parts(i64 n) { return (n + 63) / 64 * 64; }
 };
 
 }  // namespace regard

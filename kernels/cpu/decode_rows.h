@@ -2,6 +2,7 @@
 // are stored: nothing is copied first, as nothing is used twice.
 #pragma once
 
+#include "kernels/cpu/byte_tables.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -35,97 +36,100 @@ struct RowParts {
 
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
-/// All numbers of 8 bits are bf16 numbers, but become those only where pairs are an operand.
 constexpr bool by_twos = vnni || config::kv == DType::bf16;
-constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
+/// Where pairs are an operand, numbers of 8 bits, which are bf16 numbers, become those by tables.
+constexpr bool by_tables = vnni && bytes_of<config::kv> == 1;
+constexpr i64 part_numbers = (by_tables ? 4 : by_twos ? 2 : 1) * lanes;
 
 REGARD_INLINE void take_apart(Floats* to, Words twos) {
   to[0] = bits_as<Floats>(twos << 16);
   to[1] = bits_as<Floats>(twos & 0xffff0000u);
 }
 
-/// Whether the pairs of a row are those of its two halves: a number of 8 bits is a bf16 as the upper half of
-/// an fp32, which makes them without a conversion. (Q is then stored in the same order.)
-constexpr bool pairs_of_halves = vnni && config::kv != DType::bf16;
-
-/// The bf16 numbers of `low`, which are exact, paired with those of `high`.
-REGARD_INLINE Floats pair_of_exact(Floats low, Floats high) {
-  return bits_as<Floats>(bits_as<Words>(low) >> 16 | (bits_as<Words>(high) & 0xffff0000u));
-}
-
-/// One part of a row in one vector: where it is read by twos, each lane is a pair of bf16.
-template <DType dtype>
-REGARD_INLINE Floats load_part(const u8* from) {
-  const u8* const half = from + lanes * bytes_of<dtype>;
-  if constexpr (pairs_of_halves)
-    return pair_of_exact(load_floats<dtype>(from), load_floats<dtype>(half));
-  else if constexpr (by_twos)
-    return load<Floats>(from);
-  else
-    return load_floats<dtype>(from);
-}
-
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
 template <DType dtype>
 using DepthPartsOf = RowParts<config::d, part_numbers, dtype>;
 using DepthParts = DepthPartsOf<config::kv>;
-constexpr int depth_vectors = by_twos && !vnni ? 2 : 1;
+constexpr int depth_vectors = by_tables || (by_twos && !vnni) ? 2 : 1;
+
+/// The 128 bits of two vectors, first those with even numbers: the order of bfloats_of_bytes.
+template <bool odd, int... lane>
+REGARD_INLINE Floats every_second_group(Floats a, Floats b, Numbers<lane...>) {
+  return __builtin_shufflevector(a, b, (lane / 4 * 8 + odd * 4 + lane % 4)...);
+}
+
+/// Those numbers of the last part that the part before it has become 0. `positions`: of the first number of
+/// each lane.
+REGARD_INLINE Floats without_overlap(Floats numbers, Ints positions) {
+  constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
+  const Ints low = positions >= overlap, high = positions + 1 >= overlap;
+  return bits_as<Floats>(bits_as<Ints>(numbers) & (by_twos ? (low & 0xffff) | (high << 16) : low));
+}
 
 template <bool last, DType dtype = config::kv>
 REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 part) {
   u8 copy[DepthPartsOf<dtype>::bytes];
-  Floats numbers = load_part<dtype>(DepthPartsOf<dtype>::readable(row, part, copy));
-  constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
-  if constexpr (last && overlap > 0) {
-    const Ints positions = by_twos && !pairs_of_halves ? 2 * lane_numbers() : lane_numbers();
-    const Ints low = positions >= overlap, other = positions + (pairs_of_halves ? lanes : 1) >= overlap;
-    const Ints keep = by_twos ? (low & 0xffff) | (other << 16) : low;
-    numbers = bits_as<Floats>(bits_as<Ints>(numbers) & keep);
+  constexpr bool overlaps = last && DepthParts::overlap(DepthParts::count - 1) > 0;
+  if constexpr (by_tables) {
+    if constexpr (dtype == config::kv) {
+      bfloats_of_bytes<dtype>(to, load_bytes<config::d>(row + DepthParts::first(part)));
+    } else {
+      const u8* const from = DepthPartsOf<dtype>::readable(row, part, copy);
+      const Floats a = load<Floats>(from), b = load<Floats>(from + sizeof(Floats));
+      to[0] = every_second_group<false>(a, b, NumbersBelow<lanes>::type());
+      to[1] = every_second_group<true>(a, b, NumbersBelow<lanes>::type());
+    }
+    if constexpr (overlaps) {
+      const Ints first = lane_numbers() / 4 * 16 + lane_numbers() % 4 * 2;
+      to[0] = without_overlap(to[0], first);
+      to[1] = without_overlap(to[1], first + 8);
+    }
+  } else {
+    const u8* const from = DepthPartsOf<dtype>::readable(row, part, copy);
+    Floats numbers = by_twos ? load<Floats>(from) : load_floats<dtype>(from);
+    if constexpr (overlaps) numbers = without_overlap(numbers, by_twos ? 2 * lane_numbers() : lane_numbers());
+    if constexpr (depth_vectors == 2)
+      take_apart(to, bits_as<Words>(numbers));
+    else
+      to[0] = numbers;
   }
-  if constexpr (depth_vectors == 2)
-    take_apart(to, bits_as<Words>(numbers));
-  else
-    to[0] = numbers;
 }
 
 /// V: numbers are consecutive along the columns of the product. Pairs are of two keys.
 constexpr int ways = vnni ? 2 : 1;
 using ColumnParts = RowParts<config::dv, part_numbers, config::kv>;
-constexpr int column_vectors = by_twos ? 2 : 1;
+constexpr int column_vectors = by_tables ? 4 : by_twos ? 2 : 1;
 
 /// One part of a row or, with pairs, of this row and the next (0 unless `both` exist).
 template <bool both>
 REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, const u8* next, i64 part) {
-  u8 copy[ColumnParts::bytes];
-  const u8* from = ColumnParts::readable(row, part, copy);
-  if constexpr (pairs_of_halves) {
-    u8 other_copy[ColumnParts::bytes];
-    const u8* other = both ? ColumnParts::readable(next, part, other_copy) : from;
-    constexpr i64 half = lanes * bytes_of<config::kv>;
-    REGARD_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const Floats b = both ? load_floats<config::kv>(other + i * half) : Floats{};
-      to[i] = pair_of_exact(load_floats<config::kv>(from + i * half), b);
-    }
-  } else if constexpr (vnni) {
-    const Numbers16 a = load<Numbers16>(from);
-    Numbers16 b{};
-    if constexpr (both) b = load<Numbers16>(ColumnParts::readable(next, part, copy));
-    to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
-    to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
-  } else if constexpr (by_twos) {
-    take_apart(to, load<Words>(from));
+  if constexpr (by_tables) {
+    const Bytes a = load_bytes<config::dv>(row + ColumnParts::first(part));
+    Bytes b{};
+    if constexpr (both) b = load_bytes<config::dv>(next + ColumnParts::first(part));
+    bfloats_of_bytes<config::kv>(to, in_turn<false>(a, b));
+    bfloats_of_bytes<config::kv>(to + 2, in_turn<true>(a, b));
   } else {
-    to[0] = load_floats<config::kv>(from);
+    u8 copy[ColumnParts::bytes];
+    const u8* from = ColumnParts::readable(row, part, copy);
+    if constexpr (vnni) {
+      const Numbers16 a = load<Numbers16>(from);
+      Numbers16 b{};
+      if constexpr (both) b = load<Numbers16>(ColumnParts::readable(next, part, copy));
+      to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
+      to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
+    } else if constexpr (by_twos) {
+      take_apart(to, load<Words>(from));
+    } else {
+      to[0] = load_floats<config::kv>(from);
+    }
   }
 }
 
 /// The lower or upper half of the numbers of a part, from its two vectors.
 template <bool upper, int... lane>
 REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
-  if constexpr (pairs_of_halves)
-    return upper ? b : a;
-  else if constexpr (vnni)
+  if constexpr (vnni)
     return __builtin_shufflevector(a, b,
                                    ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
   else
@@ -137,7 +141,10 @@ REGARD_INLINE void store_columns(float* row, const float* sums) {
   for (i64 part = 0; part < ColumnParts::count; ++part, sums += part_numbers) {
     float* to = row + ColumnParts::first(part);
     const Floats a = load<Floats>(sums);
-    if constexpr (by_twos) {
+    if constexpr (by_tables) {  // each vector has a quarter of each 16 columns
+      for (i64 i = 0; i < part_numbers; i += 4)
+        __builtin_memcpy(to + i, sums + i / 4 % 4 * lanes + i / 16 * 4, 16);
+    } else if constexpr (by_twos) {
       const Floats b = load<Floats>(sums + lanes);
       store(to, in_order<false>(a, b, NumbersBelow<lanes>::type()));
       store(to + lanes, in_order<true>(a, b, NumbersBelow<lanes>::type()));

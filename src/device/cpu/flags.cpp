@@ -67,6 +67,7 @@ constexpr Flag flags[] = {
     {"avx512cd", 7, 0, ebx, 28, vectors_512},
     {"avx512bw", 7, 0, ebx, 30, vectors_512},
     {"avx512vl", 7, 0, ebx, 31, vectors_512},
+    {"avx512vbmi", 7, 0, ecx, 1, vectors_512},
     {"avx512_vnni", 7, 0, ecx, 11, vectors_512},
     {"amx_bf16", 7, 0, edx, 22, tiles},
     {"avx512_fp16", 7, 0, edx, 23, vectors_512},
