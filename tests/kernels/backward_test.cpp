@@ -34,7 +34,8 @@ TEST(Backward, GradientOfLse) {
   expect_right(product({"fp32 dlse b=2 h=2 sq=70 sk=140 d=64", "bf16 dlse b=2 h=2 sq=70 sk=140 d=40"},
                        {"softcap=5 dropout=0.2 sink", "softcap=2 bias=bh dbias mask=causal"}),
                runnable_targets());
-  expect_right(product({"bf16 dlse b=2 hq=4 hk=2 sq=130 sk=70 d=64"}, {"mask=causal sink", "varlen lengths"}));
+  expect_right(
+      product({"bf16 dlse b=2 hq=4 hk=2 sq=130 sk=70 d=64"}, {"mask=causal sink", "varlen lengths"}));
 }
 
 // The lengths around whole tiles, with masks that have a tail on both sides.
