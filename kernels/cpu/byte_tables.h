@@ -1,4 +1,4 @@
-// Numbers of 8 bits as bf16, by look-ups in tables of bytes: those of the upper and those of the lower
+// 8-bit numbers as bf16, by look-ups in tables of bytes: those of the upper and those of the lower
 // halves. A conversion by way of fp32 takes twice as many instructions.
 #pragma once
 

@@ -37,7 +37,7 @@ struct RowParts {
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
 constexpr bool by_twos = vnni || config::kv == DType::bf16;
-/// Where pairs are an operand, numbers of 8 bits, which are bf16 numbers, become those by tables.
+/// Where pairs are an operand, 8-bit numbers become bf16, in which each is exact, by tables.
 constexpr bool by_tables = vnni && bytes_of<config::kv> == 1;
 constexpr i64 part_numbers = (by_tables ? 4 : by_twos ? 2 : 1) * lanes;
 

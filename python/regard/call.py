@@ -34,7 +34,7 @@ class Call:
     def run_recorded(self, bare: Callable[[Any], Any]) -> Any:
         return run_recorded(self.pass_, self.inputs, self.options, self.outputs, bare)
 
-    def backward(self, grad_o: Any, grad_lse: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
+    def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any], grad_lse: Any = None) -> Call:
         """The call of the gradients; o and lse are the results of this one.
 
         grad_lse: None if nothing depends on lse. gradients: arrays to write to, and grad_bias=True if that is

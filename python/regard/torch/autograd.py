@@ -193,7 +193,7 @@ def gradients(
     if grad_lse is not None and grad_lse.stride(-1) != 1:
         grad_lse = grad_lse.contiguous()
     forward = Call("fwd", *of_forward(names, options, tensors), {})
-    results = forward.backward(grad_o, grad_lse, o, lse, {"grad_bias": grad_bias}).run_recorded(bare)
+    results = forward.backward(grad_o, o, lse, {"grad_bias": grad_bias}, grad_lse).run_recorded(bare)
     if not names:
         return tuple([gradient if needed else None for gradient, needed in zip(results, requested)])
     found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
