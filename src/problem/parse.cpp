@@ -17,10 +17,14 @@ namespace {
 template <class Record>
 bool takes(std::string_view word);
 
+/// Whether a refusal names the word that was probably meant. Words that are tried as suggestions get none
+/// themselves: each could lead to another one.
+enum class Suggests : bool { no, yes };
+
 template <class Record>
 class Reader {
  public:
-  explicit Reader(Record& record) : record_(record) {
+  explicit Reader(Record& record, Suggests suggests = Suggests::yes) : record_(record), suggests_(suggests) {
     for_each_following_type(record, [&](Field field, DType type) {
       follows_[static_cast<std::size_t>(field)] = type == default_type(field, record.dtype);
     });
@@ -96,6 +100,7 @@ class Reader {
   /// `refusal`, or one that gives our name for another library's value.
   Status other_value(Field field, std::string_view text, Status refusal) {
     const std::string name = std::string(info(field).name) + "=";
+    if (suggests_ == Suggests::no) return refusal;
     const auto other = find_other_name(
         text, [&](std::string_view pair) { return pair.starts_with(name) && takes<Record>(pair); });
     if (!other) return refusal;
@@ -200,6 +205,7 @@ class Reader {
     if (name.empty())
       return invalid(in_quotes(word) + " has no name before its '='; write for example s=512");
     const std::string refusal = "unknown " + kind + " " + in_quotes(word);
+    if (suggests_ == Suggests::no) return invalid(refusal);
     if (const std::string why = why_no_word(name); !why.empty()) return invalid(refusal + "; " + why);
     if (const auto other = find_other_name(word, takes<Record>)) {
       const std::string known = in_quotes(other->word);
@@ -222,6 +228,7 @@ class Reader {
   }
 
   Record& record_;
+  Suggests suggests_;
   std::array<bool, static_cast<std::size_t>(Field::count)> follows_{};
   std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
 };
@@ -229,7 +236,7 @@ class Reader {
 template <class Record>
 bool takes(std::string_view word) {
   Record record;
-  return Reader<Record>(record).read(word).has_value();
+  return Reader<Record>(record, Suggests::no).read(word).has_value();
 }
 
 template <class Record>

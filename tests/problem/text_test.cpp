@@ -45,6 +45,15 @@ TEST(ProblemText, PrintsCanonically) {
   for (const char* line : lines) EXPECT_EQ(print(parsed(line)), line);
 }
 
+/// A signature has no window. What would be suggested instead has the caller's value, which is no word
+/// either.
+TEST(ProblemText, SuggestionsLeadToNoOthers) {
+  for (const char* word : {"mask=window:window:1,2", "window:=window:i,1", "window=window:1"}) {
+    EXPECT_FALSE(parse_signature(word)) << word;
+    EXPECT_FALSE(parse(word)) << word;
+  }
+}
+
 TEST(ProblemText, DesignExamplesParse) {
   EXPECT_EQ(print(parsed("fwd bf16 b=2 hq=16 hk=4 sq=1024 sk=1024 d=128 mask=causal")),
             "fwd bf16 b=2 hq=16 hk=4 s=1024 d=128 mask=causal");
