@@ -25,7 +25,7 @@ struct PartialRow {
   i64 parts;
 
   REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row)
-      : parts(parts_of_sequence(a, static_cast<i32>(head.sequence.sk))) {
+      : parts(config::batch_invariant ? parts_of_sequence(a, static_cast<i32>(head.sequence.sk)) : a.splits) {
     if constexpr (merge_pass) {
       const i64 token = head.sequence.first_q + row + (a.offsets_q ? 0 : head.batch * a.sq);
       o = head.address<part_type>(a.parts_o, head.head, token) - head.batch * a.parts_o.batch * part_bytes;
@@ -167,9 +167,10 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 36 warps leave 56 registers for a thread. Without a bound, ptxas spills on
-/// some targets instead of using a few more.
-constexpr i32 resident_blocks = 36 / config::warps;
+/// Blocks of a multiprocessor: 36 warps leave 56 registers for a thread, and 32 leave 64, where sequences
+/// differ in the number of their parts. Without a bound, ptxas spills on some targets instead of using a few
+/// more.
+constexpr i32 resident_blocks = (config::batch_invariant ? 32 : 36) / config::warps;
 
 }  // namespace regard
 

@@ -105,6 +105,12 @@ Signature output_type(const Signature& s) {
   return of_types(Pass::fwd, s.out, s.out);
 }
 
+Signature output_and_parts(const Signature& s) {
+  Signature c = output_type(s);
+  c.batch_invariant = s.batch_invariant;
+  return c;
+}
+
 Signature types_only(const Signature& s) {
   return of_types(s.pass, s.dtype, s.out);
 }

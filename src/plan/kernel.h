@@ -30,6 +30,8 @@ Signature inner_loop_on_hopper(const Signature&);
 Signature inner_loop_on_cache(const Signature&);
 /// A kernel that only writes: the type of the output; and in merge, that of the parts.
 Signature output_type(const Signature&);
+/// The same, and whether each sequence has the number of parts that its length gives.
+Signature output_and_parts(const Signature&);
 /// Element types; the rest is read at run time.
 Signature types_only(const Signature&);
 /// New tokens of a cache: the types of K and V, and of what is written.

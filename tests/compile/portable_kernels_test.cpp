@@ -43,8 +43,9 @@ std::vector<KernelKey> keys_of_merges(const Target& target) {
   for (const Target::Tile& tile : target.tiles) {
     if (tile.algorithm.kernel != "portable_combine") continue;
     for (const DType dtype : tile.dtypes) {
-      if (bytes_of(dtype) > 1)
-        keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64", word(dtype))));
+      if (bytes_of(dtype) == 1) continue;
+      for (const char* more : {"", " batch_invariant"})
+        keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64{}", word(dtype), more)));
     }
   }
   return keys;

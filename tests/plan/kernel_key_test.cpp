@@ -92,6 +92,7 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"portable_backward_convert", "bwd fp16 d=64 bias=11 bias_type=fp32 dbias", "bwd fp16"},
       {"sm90_forward", "fwd fp16 d=64 bias_type=fp32", "fwd fp16 d=64"},
       {"sm90_forward", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 d=64 batch_invariant"},
+      {"portable_combine", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 batch_invariant"},
   };
   for (const Case& c : cases) {
     const Result<Signature> from = parse_signature(c.from);

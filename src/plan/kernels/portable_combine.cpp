@@ -64,7 +64,7 @@ Result<Plan> plan_portable_merge(const Problem& problem, const Target& target, c
 }
 
 const Kernel portable_combine{.name = "portable_combine",
-                              .depends_on = output_type,
+                              .depends_on = output_and_parts,
                               .schedule = {"PortableCombineSchedule", sizeof(PortableCombineSchedule)},
                               .required = required,
                               .seconds = seconds};
