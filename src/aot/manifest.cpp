@@ -6,7 +6,9 @@
 #include <set>
 
 #include "aot/record.h"
+#include "aot/selection.h"
 #include "base/files.h"
+#include "base/interruption.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/variant_table.h"
@@ -178,7 +180,8 @@ class Reader {
     if (table.contains("problems")) return {};
     if (record) return take_record(*record, variants);
     if (profile) return take_profile(table, *profile, variants);
-    Result<Variant> product = read_variant(table, file_, line);
+    Result<Variant> product = read_variant(table, file_, line, interrupted);
+    if (interrupted()) return interruption_of_selection();
     if (!product) return tl::unexpected(product.error());
     variants.what = "product";
     variants.products.push_back(std::move(*product));

@@ -35,10 +35,6 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
 }
 
-tl::unexpected<Error> interruption_of_selection() {
-  return fail(ErrorKind::interrupted, "interrupted while the kernels of the manifest were looked for");
-}
-
 class Selector {
  public:
   explicit Selector(const Manifest& manifest)
@@ -220,6 +216,10 @@ class Selector {
 };
 
 }  // namespace
+
+tl::unexpected<Error> interruption_of_selection() {
+  return fail(ErrorKind::interrupted, "interrupted while the kernels of the manifest were looked for");
+}
 
 std::size_t Selection::count() const {
   std::size_t sum = 0;

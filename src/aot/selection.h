@@ -10,6 +10,9 @@
 
 namespace regard::aot {
 
+/// The error of a manifest whose kernels are no longer looked for.
+tl::unexpected<Error> interruption_of_selection();
+
 struct Selection {
   struct Kernel {
     KernelKey key;

@@ -73,7 +73,7 @@ void read_fields(std::map<std::string_view, TomlReader>& readers, const Read& re
 
 }  // namespace
 
-Result<Variant> read_variant(const toml::table& table, std::string_view file, int line) {
+Result<Variant> read_variant(const toml::table& table, std::string_view file, int line, bool (*stop)()) {
   Variant variant;
   std::vector<std::string> texts = {""};
   std::map<std::string_view, TomlReader> readers = {
@@ -85,6 +85,7 @@ Result<Variant> read_variant(const toml::table& table, std::string_view file, in
   SignatureSet seen;
   std::string last_refusal;
   for (const std::string& text : texts) {
+    if (stop != nullptr && stop()) return variant;
     const Result<Signature> signature = parse_signature(text);
     if (!signature) return invalid(fmt::format("{}:{}: {}", file, line, signature.error().message));
     if (Status status = validate(example_of(*signature)); !status) {

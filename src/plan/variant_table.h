@@ -10,8 +10,8 @@ namespace regard {
 
 /// The product of a table's lists; a field that the table omits has its default, not all its values.
 /// Combinations that are meaningless on every target, such as the gradient of a bias that does not exist, are
-/// not part of it.
-Result<Variant> read_variant(const toml::table&, std::string_view file, int line);
+/// not part of it. `stop` is polled; once it returns true, the result is incomplete.
+Result<Variant> read_variant(const toml::table&, std::string_view file, int line, bool (*stop)() = nullptr);
 
 /// The number of signatures of all tables in a file together, which is limited.
 class SignatureCount {
