@@ -131,7 +131,7 @@ REGARD_INLINE Element* row_of(const Rows& rows, i64 batch, i64 head, i64 row) {
   return static_cast<Element*>(rows.data) + element_of(rows, batch, head, row);
 }
 
-/// What a row's D is less for the gradient of its LSE: d LSE / d S = P.
+/// The gradient of a row's LSE, which is subtracted from D, as d LSE / d S = P. 0 where there is none.
 REGARD_INLINE float grad_lse_of(const Arguments& a, i64 batch, i64 head, i64 row) {
   return a.grad_lse.data == nullptr ? 0.0f : *row_of<const float>(a.grad_lse, batch, head, row);
 }

@@ -93,3 +93,16 @@ class PlannedBackward:
 
 def workspace_of(plan, device):
     return torch.empty(max(plan.workspace_bytes, 1), dtype=torch.uint8, device=device)
+
+
+def captured(step):
+    """A function that replays the step, and the results that it writes."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+    return graph.replay, results

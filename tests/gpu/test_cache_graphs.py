@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
 import regard  # noqa: E402
 import regard.torch  # noqa: E402
 from here import FAMILIES  # noqa: E402
-from planned import draw, same, solved  # noqa: E402
+from planned import captured, draw, same, solved  # noqa: E402
 
 B, HQ, HK, D, PAGE, BLOCKS, NEW = 6, 8, 2, 128, 16, 128, 2
 ROWS = PAGE * BLOCKS
@@ -100,19 +100,6 @@ def expected(given, step):
         results.append((torch.einsum("hqk,khd->qhd", p, v), torch.logsumexp(scores, -1)))
     o, lse = (torch.stack(some) for some in zip(*results))
     return o, lse, *caches
-
-
-def captured(step):
-    """A function that replays the step, and the results that it writes."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        results = step()
-    return graph.replay, results
 
 
 @pytest.mark.parametrize("family", FAMILIES)

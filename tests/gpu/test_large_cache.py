@@ -45,7 +45,7 @@ def close(found, right):
 def test_pages(kind, sq, family):
     dtype = TYPES[kind]
     both = memory(PAGES, 2, PAGE, HK, D, dtype=dtype)
-    # The last pages; some around the numbers of 16 bits, and around 2^31 and 2^32 elements.
+    # The last pages; some around number 2^16, and around 2^31 and 2^32 elements.
     around = [edge + step for edge in (1 << 16, 1 << 18, 1 << 19) for step in range(-20, 20) if edge + step < PAGES]
     used = torch.tensor([*range(PAGES - B * BLOCKS + len(around), PAGES), *around], device=DEVICE)
     order = used[torch.randperm(B * BLOCKS, generator=torch.Generator().manual_seed(1)).to(DEVICE)]

@@ -11,6 +11,7 @@ import torch.utils.checkpoint  # noqa: E402
 
 import regard.torch  # noqa: E402
 from here import Crowd  # noqa: E402
+from planned import captured  # noqa: E402
 from regard.torch.taking import refusal  # noqa: E402
 
 attention = regard.torch.attention
@@ -196,21 +197,14 @@ def test_a_cuda_graph_of_a_step_replays_with_new_inputs():
     def step():
         return torch.autograd.grad(attention(*given, causal=True, deterministic=True), given, grad_o)
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
+    replay, results = captured(step)
     for factor in (1, 2):
         with torch.no_grad():
             given[0].mul_(factor)
         expected = step()
         for _ in range(3):
-            graph.replay()
-            assert all(map(torch.equal, captured, expected))
+            replay()
+            assert all(map(torch.equal, results, expected))
 
 
 def test_calls_run_in_the_current_stream():
