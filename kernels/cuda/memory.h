@@ -12,6 +12,16 @@ REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
                : "memory");
 }
 
+/// Neighbouring words of global memory, at an address aligned to their size; zeros if nothing is there.
+REGARD_DEVICE void load_words(u32 (&words)[4], const u8* from, bool there) {
+  const uint4 all = there ? *reinterpret_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+  words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
+}
+REGARD_DEVICE void load_words(u32 (&words)[2], const u8* from, bool there) {
+  const uint2 both = there ? *reinterpret_cast<const uint2*>(from) : uint2{0, 0};
+  words[0] = both.x, words[1] = both.y;
+}
+
 REGARD_DEVICE void load_shared(float (&x)[4], u32 from) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])

@@ -74,6 +74,37 @@ REGARD_DEVICE u32 halves_of_fp8(u16 both) {
   return halves;
 }
 
+/// Four of the eight bytes of two words, whose numbers are the digits of `bytes`.
+REGARD_DEVICE u32 byte_permute(u32 x, u32 y, u32 bytes) {
+  return __byte_perm(x, y, bytes);
+}
+
+/// The i-th two of four 8-bit integers as fp16, which is exact: the bits of 1024 plus a number from 0 to 255,
+/// less 1152.
+REGARD_DEVICE u32 halves_of_int8(u32 four, i32 i) {
+  const u32 both = byte_permute(four ^ 0x80808080u, 0x64646464u, i == 0 ? 0x4140 : 0x4342);
+  u32 halves;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(halves) : "r"(both), "r"(0x64806480u));
+  return halves;
+}
+
+/// The i-th two of four, in fewer instructions.
+template <DType dtype>
+REGARD_DEVICE u32 halves_of_fp8(u32 four, i32 i) {
+  u32 low, high;
+  if constexpr (dtype == DType::fp8)
+    asm("{\n .reg .b16 first, second;\n mov.b32 {first, second}, %2;\n cvt.rn.f16x2.e4m3x2 %0, first;\n"
+        " cvt.rn.f16x2.e4m3x2 %1, second;\n}"
+        : "=r"(low), "=r"(high)
+        : "r"(four));
+  else
+    asm("{\n .reg .b16 first, second;\n mov.b32 {first, second}, %2;\n cvt.rn.f16x2.e5m2x2 %0, first;\n"
+        " cvt.rn.f16x2.e5m2x2 %1, second;\n}"
+        : "=r"(low), "=r"(high)
+        : "r"(four));
+  return i == 0 ? low : high;
+}
+
 REGARD_DEVICE float float_of_half(u16 bits) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));

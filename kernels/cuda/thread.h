@@ -52,7 +52,9 @@ REGARD_DEVICE void end_reading_ahead() {}
 REGARD_DEVICE float from_lane(float x, i32 lane) {
   return __shfl_sync(whole_warp, x, lane);
 }
-
+REGARD_DEVICE u32 from_lane(u32 x, i32 lane) {
+  return __shfl_sync(whole_warp, x, lane);
+}
 /// In shared memory.
 REGARD_DEVICE void atomic_max(i32* to, i32 x) {
   atomicMax(to, x);

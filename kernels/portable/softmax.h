@@ -2,6 +2,7 @@
 // the rows.
 #pragma once
 
+#include "kernels/portable/softmax_end.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
@@ -23,21 +24,12 @@ struct WaveRowState {
   }
 };
 
-/// Keeps small weights, of which a row can have many, above fp16's subnormal numbers, on GPUs whose products
-/// take those as 0.
-constexpr i32 p_exponent = operand == DType::fp16 && target::flushes_subnormals ? 8 : 0;
-
 /// fp16 overflows at 2^16; products with V in bf16, and sums of them, at 2^128.
 constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
 /// Beyond this, one rounding of score * scale_log2 is more than 8: there row_max is subtracted from the
 /// scores before they are scaled.
 constexpr float largest_row_max = 1 << 28;
 
-/// row_max in a form that can be subtracted from scores: any value will do for a row that has seen no key
-/// yet.
-REGARD_DEVICE float finite(float row_max) {
-  return row_max == -infinity ? 0.0f : row_max;
-}
 REGARD_DEVICE bool is_huge(float scaled) {
   return !(fabsf(scaled) < largest_row_max);
 }
@@ -157,23 +149,6 @@ REGARD_DEVICE void rescale(Output& o, const RowNumbers& factor) {
       for (i32 half = 0; half < Fragment::halves; ++half)
 #pragma unroll
         for (i32 i = 0; i < Fragment::width; ++i) o[m][c].x[half][i] *= factor[m][half];
-}
-
-struct PortableSoftmaxEnd {
-  float inverse;  // 1 / sum, 0 for a row that sees no key
-  float lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
-};
-
-/// `natural`: from row_max to natural units, in which it is finite wherever a score is. The learned sink,
-/// -infinity if there is none, is added here: a key with no value.
-REGARD_DEVICE PortableSoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
-  const bool seen = sum != 0;  // NaN if a score is NaN, which a maximum ignores
-  float top = seen ? row_max * natural : -infinity;
-  if constexpr (p_exponent != 0) top -= p_exponent / log2_of_e;
-  const float highest = fmaxf(top, sink);
-  const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
-  const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);
-  return {seen ? weight * reciprocal(total) : 0.0f, highest + logf(total)};
 }
 
 }  // namespace regard

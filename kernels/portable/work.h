@@ -5,7 +5,7 @@
 #include "kernels/portable/die_order.h"
 #include "kernels/portable/forward_schedule.h"
 #include "kernels/portable/pack_gqa.h"
-#include "kernels/portable/tile.h"
+#include "kernels/portable/score_tile.h"
 
 namespace regard {
 

@@ -84,6 +84,12 @@ Signature inner_loop_on_cache(const Signature& s) {
   return c;
 }
 
+Signature decode_on_gpu(const Signature& s) {
+  Signature c = inner_loop_on_cache(s);
+  c.paged = true;
+  return c;
+}
+
 Signature of_plans(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.mask = s.mask;  // shapes for which it hides nothing

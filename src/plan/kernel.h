@@ -28,6 +28,8 @@ Signature inner_loop_on_hopper(const Signature&);
 /// own. Page sizes and tables are read at run time. Keys of another type than Q's are found as those in pages
 /// are.
 Signature inner_loop_on_cache(const Signature&);
+/// inner_loop_on_cache, where dense keys are found as those in pages are, too.
+Signature decode_on_gpu(const Signature&);
 /// A kernel that only writes: the type of the output; and in merge, that of the parts.
 Signature output_type(const Signature&);
 /// The same, and whether each sequence has the number of parts that its length gives.

@@ -16,6 +16,12 @@ std::span<const Recipe> recipes() {
   return process_lifetime<[] {
     return std::vector<Recipe>{
         {"decode", split_kv, fwd, &cpu_decode, plan_cpu_decode, {&cpu_decode, &cpu_combine}},
+        {"decode",
+         split_kv,
+         fwd,
+         &portable_decode,
+         plan_portable_decode,
+         {&portable_decode, &portable_combine}},
 
         {"forward", forward, fwd, &sm90_forward, plan_sm90_forward, {&sm90_forward}},
         {"forward", forward, fwd, &portable_forward, plan_portable_forward, {&portable_forward}},

@@ -52,6 +52,8 @@ Refusal launch_fits(const Question&);
 Refusal fragments_divide(const Question&);
 Refusal combine_columns(const Question&);
 Refusal long_sums(const Question&);
+/// Whether rows are more than portable_decode takes best.
+Refusal has_many_rows(const Question&);
 /// `bytes` that a block requests.
 Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 

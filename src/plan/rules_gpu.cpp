@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "kernels/portable/decode_layout.h"
 #include "plan/gpu_rows.h"
+#include "plan/kernels/kernels.h"
 #include "plan/recipe.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -66,6 +68,17 @@ Refusal combine_columns(const Question& q) {
   }
   return fmt::format("{} has no combine tile for {} and dv={}; split keys need both stages", q.target.name,
                      word(q.problem.dtype), q.problem.dv);
+}
+
+Refusal has_many_rows(const Question& q) {
+  const Problem& p = q.problem;
+  constexpr std::int64_t few = portable::DecodeLayout::rows;
+  if (product({p.hq / p.hk, p.sq}) > few) return {};
+  const bool decodes = std::ranges::any_of(candidates(p.pass, q.target), [&](const Candidate& other) {
+    return other.recipe->main == &portable_decode && !first_refusal({p, q.target, other, q.options});
+  });
+  if (!decodes) return {};
+  return fmt::format("portable_decode is faster for up to {} query rows that share a K/V head", few);
 }
 
 Refusal long_sums(const Question& q) {

@@ -56,21 +56,32 @@ void larger_pair(Execution& e, const Instruction& i) {
   e.set(i.operands[0], most);
 }
 
+template <regard_dtype dtype>
+void subtract_pair(Execution& e, const Instruction& i) {
+  const std::uint64_t a = e.get(i.operands[1]), b = e.get(i.operands[2]);
+  std::uint32_t both = 0;
+  for (int shift : {0, 16})
+    both |= encoded(dtype, decoded(dtype, a >> shift & 0xffff) - decoded(dtype, b >> shift & 0xffff))
+            << shift;
+  e.set(i.operands[0], both);
+}
+
 void move(Execution& e, const Instruction& i) {
   e.set(i.operands[0], e.get(i.operands[1]));
 }
 /// Joins two halves, the low one first, or splits into them.
+template <int bits>
 void join_or_part(Execution& e, const Instruction& i) {
+  constexpr std::uint64_t low = (std::uint64_t{1} << bits) - 1;
   if (i.operands[0].kind == ptx::Operand::Kind::vector) {
     const std::uint64_t both = e.get(i.operands[1]);
-    e.set(i.operands[0].parts.at(0), both & 0xffffffff);
-    e.set(i.operands[0].parts.at(1), both >> 32);
+    e.set(i.operands[0].parts.at(0), both & low);
+    e.set(i.operands[0].parts.at(1), both >> bits);
     return;
   }
-  const auto half = [&](std::size_t n) {
-    return static_cast<std::uint32_t>(e.get(i.operands[1].parts.at(n)));
-  };
-  e.set(i.operands[0], half(0) | std::uint64_t{half(1)} << 32);
+  if (i.operands[1].kind != ptx::Operand::Kind::vector) return move(e, i);
+  const auto half = [&](std::size_t n) { return e.get(i.operands[1].parts.at(n)) & low; };
+  e.set(i.operands[0], half(0) | half(1) << bits);
 }
 /// Two 32-bit numbers, multiplied in 64 bits.
 void multiply_wide(Execution& e, const Instruction& i) {
@@ -130,9 +141,10 @@ std::span<const Named> arithmetic_instructions() {
       {"min.NaN.f32", smaller_or_nan, 80},
       {"max.f16x2", larger_pair<REGARD_FP16>, 80},
       {"max.bf16x2", larger_pair<REGARD_BF16>, 80},
+      {"sub.f16x2", subtract_pair<REGARD_FP16>},
       {"mov.u32", move},
-      {"mov.b32", move},
-      {"mov.b64", join_or_part},
+      {"mov.b32", join_or_part<16>},
+      {"mov.b64", join_or_part<32>},
       {"mul.wide.u32", multiply_wide},
       {"prmt.b32", permute},
       {"setp.ne.b32", differ},

@@ -12,6 +12,7 @@ import collections
 import functools
 import json
 import sys
+from inspect import signature
 from pathlib import Path
 
 import torch
@@ -53,7 +54,9 @@ def main(family: str, device: str) -> None:
         for prompt in PROMPTS
     ]
     model.set_attn_implementation("flash_attention_2")
-    small = ContinuousBatchingConfig(page_size=16, num_blocks=32, max_batch_tokens=16, max_blocks_per_request=4)
+    # Earlier releases say block_size.
+    page = next(name for name in ("page_size", "block_size") if name in signature(ContinuousBatchingConfig).parameters)
+    small = ContinuousBatchingConfig(**{page: 16}, num_blocks=32, max_batch_tokens=16, max_blocks_per_request=4)
     found = model.generate_batch(
         inputs=PROMPTS, generation_config=words, continuous_batching_config=small, progress_bar=False
     )

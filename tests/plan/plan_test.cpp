@@ -330,13 +330,29 @@ TEST(Plan, HeadsOfOneRowAreTreatedAsRowsOfOneHead) {
 
 TEST(Plan, FewBlocksOfHeadsAsRowsSplitTheKeys) {
   const auto splits = [](std::string_view text, std::string_view on) {
-    const Result<Plan> result = plan(problem(text), target(on), {});
+    const Result<Plan> result = plan(problem(text), target(on), {.family = "portable_forward"});
     return result ? result->splits : 0;
   };
   EXPECT_GT(splits("fwd bf16 lse b=1 hq=128 hk=1 sq=1 sk=32768 d=128", "sm_80"), 1);
   EXPECT_GT(splits("fwd bf16 lse b=4 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_80"), 1);
   EXPECT_GT(splits("fwd fp32 lse b=5 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_90a"), 1);
   EXPECT_EQ(splits("fwd bf16 lse b=64 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_80"), 1);
+}
+
+/// Parts let all blocks run at once. A bound of the lengths, which may be far above them, adds one at most.
+TEST(Plan, DecodeSplitsKeysByTheNumberOfBlocks) {
+  const auto splits = [](std::string_view words) {
+    const Result<Plan> result =
+        plan(problem("fwd bf16 hq=32 hk=8 d=128 " + std::string(words)), target("sm_90a"), {});
+    return result && result->stages[0].kernel->name == "portable_decode" ? result->splits : 0;
+  };
+  EXPECT_EQ(splits("b=1 sq=1 sk=32768"), 32);
+  EXPECT_EQ(splits("b=1 sq=1 sk=1000"), 3);
+  EXPECT_EQ(splits("b=8 sq=2 sk=4096 paged=16 lengths"), 4);
+  EXPECT_EQ(splits("b=64 sq=1 sk=4096 lengths"), 1);
+  EXPECT_EQ(splits("b=64 sq=1 sk=131072 lengths"), 2);
+  EXPECT_EQ(splits("b=64 sq=1 sk=131072"), 1);
+  EXPECT_EQ(splits("b=40 sq=1 sk=4096"), 4) << "320 blocks would leave most of a second round idle";
 }
 
 TEST(Plan, FewRowsTakeTheTileOfFewRows) {
@@ -469,7 +485,7 @@ TEST(Plan, APlanOfAGpuCountsItsMultiprocessorsAndHasNoScratch) {
       plan(problem("fwd bf16 b=1 hq=32 hk=8 sq=1 sk=65536 d=128"), target("sm_80"), {}, &explanation);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->workers, target("sm_80").units);
-  EXPECT_EQ(stages(*found), "portable_forward + portable_combine");
+  EXPECT_EQ(stages(*found), "portable_decode + portable_combine");
   for (const Stage& stage : found->stages) EXPECT_EQ(stage.scratch_bytes, 0);
   EXPECT_THAT(to_text(explanation), HasSubstr("108 multiprocessors"));
 }

@@ -106,6 +106,18 @@ const std::vector<Scene>& accepted() {
        "cpu-avx2",
        "cpu_decode",
        {{"d", 64}, {"dv", 64}, {"pack_gqa", 4}}},
+      {"few_query_rows", "fwd bf16 b=1 hq=32 hk=2 sq=4 sk=64 d=64", "sm_80", "portable_decode"},
+      {"has_many_rows", "fwd bf16 b=1 hq=8 hk=2 sq=5 sk=64 d=64", "sm_80", "portable_forward", tile128()},
+      {"has_many_rows", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64 dropout=0.1", "sm_80", "portable_forward",
+       tile128()},
+      {"has_what_is_asked", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64 softcap=3", "sm_80", "portable_decode"},
+      {"divides_by_itself", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64", "sm_80", "portable_decode"},
+      {"keys_fit_registers",
+       "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64 kv=int8 descale=tensor",
+       "sm_80",
+       "portable_decode",
+       {{"block_k", 128}, {"warps", 4}}},
+      {"columns_are_vectors", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=72 dv=36", "sm_80", "portable_decode"},
       {"decode_without_dropout", fwd, "cpu-avx2", "cpu_decode"},
       {"split_pays",
        "fwd bf16 b=1 h=1 sq=64 sk=8192 d=64",
@@ -216,6 +228,24 @@ const std::vector<Refused>& refused_scenes() {
        "compute in fp8_fnuz"},
       {{"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 kv=fp8", "sm_80", "portable_forward", tile128()},
        "it does not take kv=fp8 on sm_80; use kv=int8"},
+      {{"few_query_rows", "fwd bf16 b=1 hq=32 hk=2 sq=5 sk=64 d=64", "sm_80", "portable_decode"},
+       "80 query rows share a K/V head, above its 64; the forward kernels take any number"},
+      {{"has_many_rows", "fwd bf16 b=1 hq=8 hk=2 sq=4 sk=64 d=64", "sm_80", "portable_forward", tile128()},
+       "portable_decode is faster for up to 16 query rows that share a K/V head"},
+      {{"has_what_is_asked", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64 batch_invariant", "sm_80",
+        "portable_decode"},
+       "it has no sums whose order is that of many rows (batch_invariant); portable_forward has"},
+      {{"divides_by_itself", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64 splits=2", "sm_80", "portable_decode"},
+       "with splits=2 the forward kernels take them"},
+      {{"keys_fit_registers",
+        "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=64",
+        "sm_80",
+        "portable_decode",
+        {{"block_k", 128}, {"warps", 4}}},
+       "its tile of 128 keys is for 8-bit K and V; use the one of 64"},
+      {{"columns_are_vectors", "fwd bf16 b=1 hq=8 hk=2 sq=1 sk=64 d=72 kv=int8 descale=tensor", "sm_80",
+        "portable_decode"},
+       "its threads read 16 numbers of K and 8 of V at once, which do not divide head dims of 72/72"},
       {{"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 paged=16 left_padding", "sm_90a", "sm90_forward",
         tile128()},
        "left padding in pages"},
@@ -437,6 +467,10 @@ TEST(Rules, AreAllTestedBothWays) {
 /// The problem with fewer and more features: those that take registers are left to smaller tiles.
 std::vector<Problem> with_less_and_more(Problem problem) {
   std::vector<Problem> problems = {problem};
+  if (problem.pass == Pass::fwd) {
+    problem.kv = DType::int8, problem.descale = Descale::tensor;
+    problems.push_back(problem);
+  }
   if (problem.pass != Pass::bwd) return problems;
   problem.softcap = 30;
   problems.push_back(problem);

@@ -10,6 +10,9 @@ using MakePlan = Result<Plan>(const Problem&, const Target&, const Target::Tile&
 extern const Kernel sm90_forward, portable_forward, portable_combine;
 MakePlan plan_sm90_forward, plan_sm90_forward_split, plan_portable_forward, plan_portable_forward_split;
 
+extern const Kernel portable_decode;
+MakePlan plan_portable_decode;
+
 extern const Kernel portable_backward, portable_backward_prepare, portable_backward_convert;
 MakePlan plan_portable_backward;
 

@@ -152,6 +152,7 @@ Refusal shared_memory_fits(const Question& q) {
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"reads_cache", reads_cache},
+      {"has_many_rows", has_many_rows, true},
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
       {"parts_are_invariant", parts_are_invariant, true},
@@ -166,6 +167,8 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
+/// K and V of an 8-bit type of their own are converted number by number: that takes longer than reading them.
+constexpr double of_converting = 2;
 /// Reading and computing overlap, except for this fraction: of two tiles that read the same, the one that
 /// computes less is better.
 constexpr double of_the_lesser = 0.1;
@@ -174,7 +177,8 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
   const bool packs_gqa = stage.schedule.as<PortableForwardSchedule>().pack_gqa > 1;
-  const Seconds reading = seconds_to_read(plan, packs_gqa) / (plan.workers * drawn_share(busy, plan.workers));
+  const Seconds reading = seconds_to_read(plan, packs_gqa) * (p.kv == p.dtype ? 1 : of_converting) /
+                          (plan.workers * drawn_share(busy, plan.workers));
   const Algorithm& a = stage.key.algorithm;
   const Seconds of_block =
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));

@@ -166,6 +166,7 @@ std::span<const Rule> sm90_forward_rules() {
       {"clusters_share_keys", clusters_share_keys},
       {"rows_for_clusters", rows_for_clusters, true},
       {"packs_gqa", packs_gqa, true},
+      {"has_many_rows", has_many_rows, true},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits},

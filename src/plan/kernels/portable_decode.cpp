@@ -1,0 +1,190 @@
+// kernels/portable/decode.cu: blocks of 16 packed query rows of a K/V head and a part of the keys.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/portable/decode_layout.h"
+#include "kernels/portable/decode_schedule.h"
+#include "plan/cost.h"
+#include "plan/gpu_rows.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+#include "plan/sizes.h"
+
+namespace regard {
+namespace {
+
+using portable::DecodeLayout;
+
+/// Above this the products of a block's rows, which are read with K and V again, take longer than its keys.
+constexpr std::int64_t most_rows = 4 * DecodeLayout::rows;
+
+std::int64_t packed_rows(const Problem& p) {
+  return product({p.hq / p.hk, p.sq});
+}
+
+std::int64_t shared_bytes(const KernelKey& key) {
+  const Signature& s = key.signature;
+  return DecodeLayout(s.dv, static_cast<i64>(bytes_of(s.kv)), key.algorithm.warps).total;
+}
+
+Refusal few_query_rows(const Question& q) {
+  const std::int64_t rows = packed_rows(q.problem);
+  if (rows <= most_rows) return {};
+  return fmt::format("{} query rows share a K/V head, above its {}; the forward kernels take any number",
+                     rows, most_rows);
+}
+
+Refusal has_what_is_asked(const Question& q) {
+  const Problem& p = q.problem;
+  const auto has_no = [](std::string_view what) {
+    return fmt::format("it has no {}; portable_forward has", what);
+  };
+  if (p.bias != Bias::none) return has_no("bias");
+  if (p.dropout > 0) return has_no("dropout");
+  if (p.bits) return has_no("mask of bits");
+  if (p.batch_invariant) return has_no("sums whose order is that of many rows (batch_invariant)");
+  if (bytes_of(p.dtype) != 2) return has_no("queries other than bf16 and fp16");
+  if (p.kv_layout != KvLayout::linear) return has_no("vectorized pages");
+  if (p.descale == Descale::token || p.descale == Descale::page) return has_no("factors of tokens or pages");
+  return {};
+}
+
+/// Registers hold 16 keys of each wave or, if they are 8-bit, 32.
+Refusal keys_fit_registers(const Question& q) {
+  const Algorithm& a = q.candidate.tile->algorithm;
+  const std::int64_t keys = bytes_of(q.problem.kv) == 1 ? 32 : 16;
+  if (a.block_k == keys * a.warps) return {};
+  return fmt::format("its tile of {} keys is for {} K and V; use the one of {}", a.block_k,
+                     keys == 32 ? "16-bit" : "8-bit", keys * a.warps);
+}
+
+/// Lanes read whole vectors.
+Refusal columns_are_vectors(const Question& q) {
+  const Problem& p = q.problem;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.kv));
+  const std::int64_t of_k = 16 / bytes, of_v = DecodeLayout(p.dv, bytes, 1).vector / bytes;
+  if (p.d % of_k == 0 && p.dv % of_v == 0) return {};
+  return fmt::format(
+      "its threads read {} numbers of K and {} of V at once, which do not divide head dims of {}/{}", of_k,
+      of_v, p.d, p.dv);
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  return fits_in_shared_memory(q, DecodeLayout(q.problem.dv, static_cast<i64>(bytes_of(q.problem.kv)),
+                                               q.candidate.tile->algorithm.warps)
+                                      .total);
+}
+
+/// The caller's number of parts.
+Refusal divides_by_itself(const Question& q) {
+  if (q.problem.splits == 0) return {};
+  return fmt::format(
+      "it splits keys by their number on the device; with splits={} the forward kernels take them",
+      q.problem.splits);
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {
+      {"reads_cache", reads_cache},
+      {"few_query_rows", few_query_rows, true},
+      {"divides_by_itself", divides_by_itself, true},
+      {"has_what_is_asked", has_what_is_asked},
+      {"keys_fit_registers", keys_fit_registers},
+      {"columns_are_vectors", columns_are_vectors},
+      {"combine_columns", combine_columns},
+      {"launch_fits", launch_fits},
+      {"shared_memory_fits", shared_memory_fits},
+  };
+  return list;
+}
+
+std::int64_t row_blocks(const Problem& p) {
+  return ceil_divide(packed_rows(p), DecodeLayout::rows);
+}
+
+// Measured on an H200.
+/// A block finds what its rows see, loads Q and its first keys, and adds the sums of its waves.
+constexpr Seconds of_block = 5e-6;
+/// Of a multiprocessor's share of the memory's rate: what one block alone draws.
+constexpr double drawn_by_block = 0.6;
+
+std::int64_t blocks_at_once(const Plan& plan, const Algorithm& a) {
+  return plan.workers * std::max<std::int64_t>(a.occupancy, 1);
+}
+
+/// Blocks run in rounds; the last one may leave multiprocessors idle.
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const double at_once = static_cast<double>(blocks_at_once(plan, stage.key.algorithm)),
+               rate = chip_bytes_per_second(plan), grid = static_cast<double>(stage.grid);
+  // Each block of rows reads K and V again.
+  const double bytes = seconds_to_read(plan, true) * bytes_per_second(plan) *
+                       static_cast<double>(row_blocks(plan.problem)) / grid;
+  const auto round_of = [&](double blocks) {
+    return of_block + bytes * std::max(blocks / rate, plan.workers / rate / drawn_by_block);
+  };
+  const double rounds = std::floor(grid / at_once), rest = grid - rounds * at_once;
+  return rounds * round_of(at_once) + (rest > 0 ? round_of(rest) : 0);
+}
+
+/// As many parts as let all blocks run at once or, if there are more blocks, as fill their rounds best. The
+/// bound of lengths hardly counts, as it may be far above them.
+std::int64_t parts_for_rounds(const Plan& plan, const Algorithm& a) {
+  const Problem& p = plan.problem;
+  const std::int64_t blocks = std::max<std::int64_t>(product({p.b, p.hk, row_blocks(p)}), 1),
+                     at_once = blocks_at_once(plan, a);
+  if (blocks <= at_once) return at_once / blocks;
+  constexpr double of_another = 0.05;  // what another part costs
+  const auto cost = [&](std::int64_t parts) {
+    const double rounds = static_cast<double>(product({blocks, parts})) / static_cast<double>(at_once);
+    return std::ceil(rounds) / rounds + of_another * static_cast<double>(parts);
+  };
+  // A sequence that is longer than the others delays the end less if it has two parts.
+  constexpr std::int64_t long_keys = 8192;
+  const bool lengths_differ = (p.lengths || p.varlen || p.paged > 0) && p.b > 1 && p.sk > long_keys;
+  std::int64_t best = lengths_differ ? 2 : 1;
+  for (std::int64_t parts = best + 1; parts <= 4; ++parts)
+    if (cost(parts) < cost(best)) best = parts;
+  return best;
+}
+
+std::int64_t parts_of(const Plan& plan, const Algorithm& a) {
+  constexpr std::int64_t least_keys = 256;
+  const Problem& p = plan.problem;
+  // Each wave has a sum of its own.
+  const std::int64_t for_digits = ceil_divide(parts_of_long_rows(p), a.warps);
+  return std::max(for_digits, std::min(parts_for_rounds(plan, a), most_parts(p, least_keys)));
+}
+
+constexpr Feature features[] = {Feature::matrix, Feature::mma_layout};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps,
+                                       &Algorithm::warps_across, &Algorithm::occupancy};
+
+}  // namespace
+
+Result<Plan> plan_portable_decode(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                  const PlanOptions& options) {
+  const Problem& p = problem;
+  Plan plan = start(p, target, options);
+  split_keys(plan, parts_of(plan, tile.algorithm), tile.algorithm.block_k);
+  Stage stage =
+      stage_of(p, target, portable_decode, &tile, product({p.b, p.hk, row_blocks(p), plan.splits}), 0);
+  stage.shared_bytes = shared_bytes(stage.key);
+  stage.schedule = Schedule(PortableDecodeSchedule{split_seen_keys_of(plan), p.hq / p.hk});
+  plan.stages = {std::move(stage)};
+  merge_on_gpu(plan);
+  return finish(std::move(plan));
+}
+
+const Kernel portable_decode{.name = "portable_decode",
+                             .features = features,
+                             .depends_on = decode_on_gpu,
+                             .schedule = {"PortableDecodeSchedule", sizeof(PortableDecodeSchedule)},
+                             .required = required,
+                             .rules = own_rules,
+                             .seconds = seconds,
+                             .dynamic_shared_bytes = shared_bytes};
+
+}  // namespace regard
