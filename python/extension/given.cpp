@@ -47,11 +47,12 @@ bool append_value(std::string& key, nb::handle value) {
   return true;
 }
 
-void append_array(std::string& key, const ArrayView& view) {
+void append_array(std::string& key, regard_role role, const ArrayView& view) {
   append(key += 'a', view.type);
   append(key, view.device);
   append(key, view.device_number);
   append(key, view.rank);
+  if (role == REGARD_PAGE_LIST) return;  // its length grows with the sequences, and no plan depends on it
   for (int axis = 0; axis < view.rank; ++axis) append(key, view.shape[static_cast<std::size_t>(axis)]);
 }
 
@@ -111,7 +112,7 @@ bool Given::read(std::string_view name, nb::handle value, Source source) {
   if (!view)
     return (role == REGARD_ROLE_COUNT || PyTuple_Check(value.ptr()) == 0) && append_value(key, value);
   if (role == REGARD_ROLE_COUNT || !is_usual(*view)) return false;
-  append_array(key, *view);
+  append_array(key, role, *view);
   arrays.push_back({role, value, *view});
   return true;
 }

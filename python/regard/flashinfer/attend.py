@@ -1,0 +1,172 @@
+"""The path of every call: tensors and prepared options in, FlashInfer's results out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..call import run_call
+from ..errors import invalid
+from ..flash_attn.words import is_on
+from ..torch import attention
+from ..torch.profiling import FORWARD, is_profiled, shown
+from ..torch.tensors import bare, is_eager, refuse_others, refuse_without_strides, written
+from .words import LOG2E, number
+
+Result = Any  # out, or (out, lse)
+
+
+class Planned(NamedTuple):
+    """What tensors a call takes, and its options, which `run` does not change."""
+
+    q_type: torch.dtype
+    kv_type: torch.dtype
+    o_type: torch.dtype
+    q_tail: tuple[int, int]  # the shape of Q after its tokens
+    k_tail: tuple[int, ...]  # that of K after its pages, or tokens
+    v_tail: tuple[int, ...]
+    options: dict[str, Any]
+    out: dict[str, str]  # the word for the type of O, where there is one
+
+
+class Memory(NamedTuple):
+    """What results are requested, and where they go."""
+
+    out: Tensor | None
+    lse: Tensor | None
+    return_lse: bool
+
+
+class Scales(NamedTuple):
+    """The factors of Q, K and V: numbers, or float32 tensors of one number."""
+
+    q: Any
+    k: Any
+    v: Any
+
+
+def refuse_other_tensors(planned: Planned, q: Tensor, k: Tensor, v: Tensor) -> None:
+    if q.dtype != planned.q_type or k.dtype != planned.kv_type or v.dtype != planned.kv_type:
+        raise invalid(
+            f"q is {q.dtype}, k {k.dtype} and v {v.dtype}; planned were q_data_type={planned.q_type} and "
+            f"kv_data_type={planned.kv_type}: give plan the types of the tensors"
+        )
+    if q.shape[1:] != planned.q_tail or k.shape[1:] != planned.k_tail or v.shape[1:] != planned.v_tail:
+        raise invalid(
+            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; planned were "
+            f"[tokens, {_listed(planned.q_tail)}], [n, {_listed(planned.k_tail)}] and [n, {_listed(planned.v_tail)}]"
+        )
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def memory_for(
+    q: Tensor, dv: int, o_type: torch.dtype, out: Tensor | None, lse: Tensor | None, return_lse: Any
+) -> Memory:
+    """Checks what the caller gives: out [tokens, hq, dv], and lse, float32 [tokens, hq]."""
+    if out is not None:
+        _refuse_other_memory("out", out, (*q.shape[:-1], dv), o_type, q)
+    if return_lse is not True and return_lse is not False:
+        return_lse = is_on("return_lse", return_lse)
+    if lse is not None:
+        _refuse_other_memory("lse", lse, q.shape[:-1], torch.float32, q)
+    return Memory(out, lse if return_lse else None, return_lse)
+
+
+def _refuse_other_memory(name: str, memory: Tensor, shape: tuple[int, ...], dtype: torch.dtype, q: Tensor) -> None:
+    refuse_without_strides(**{name: memory})
+    if memory.shape != shape or memory.dtype != dtype or memory.device != q.device:
+        raise invalid(
+            f"{name} is {memory.dtype} of shape {list(memory.shape)} on {memory.device}; it must be {dtype} of shape "
+            f"{list(shape)} on {q.device}"
+        )
+
+
+def scaled(planned: Planned, scales: Scales, k: Tensor, sinks: Tensor | None) -> tuple[dict[str, Any], float | None]:
+    """The options with the caller's factors and sinks, and what O is multiplied by afterwards, if anything."""
+    options = planned.options
+    if sinks is not None:
+        refuse_others(sinks=sinks)
+        options = {**options, "sink": bare(sinks)}
+    if scales.q is None and scales.k is None and scales.v is None:
+        return options, None
+    of_q, of_k, of_v = (_number(f"{name}_scale", value) for name, value in scales._asdict().items())
+    if of_q * of_k != 1:
+        options = {**options, "scale": options["scale"] * of_q * of_k}
+    factors = {name: value for name, value in scales._asdict().items() if isinstance(value, Tensor)}
+    types = {"q": planned.q_type, "k": planned.kv_type, "v": planned.kv_type}
+    for name in factors:
+        if types[name].itemsize > 1:
+            raise invalid(
+                f"{name}_scale is a tensor, which only 8-bit tensors have, and {name} is {types[name]}: give a number"
+            )
+    if planned.kv_type.itemsize > 1:
+        return options, None if of_v == 1 else of_v
+    if not factors and of_v == 1:
+        return options, None
+    if of_v != 1:
+        factors["v"] = torch.full((1,), of_v, dtype=torch.float32, device=k.device)
+    one = None
+    for name, dtype in types.items():
+        if dtype.itemsize == 1 and name not in factors:
+            one = torch.ones(1, dtype=torch.float32, device=k.device) if one is None else one
+            factors[name] = one
+    return {**options, **{f"descale_{name}": bare(factor).reshape(1) for name, factor in factors.items()}}, None
+
+
+def _number(name: str, value: Any) -> float:
+    """The factor that a number is; 1 for a tensor, which is a factor of its own."""
+    if value is None:
+        return 1.0
+    if not isinstance(value, Tensor):
+        return number(name, value)
+    refuse_without_strides(**{name: value})
+    if value.numel() != 1 or value.dtype != torch.float32:
+        raise invalid(
+            f"{name} is {value.dtype} of shape {list(value.shape)}; it must be a number, or one torch.float32"
+        )
+    return 1.0
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], word: dict[str, str], memory: Memory, times: float | None
+) -> Result:
+    """Q is [b, s, hq, d], of b * s tokens, or packed [tokens, hq, d]; word: the type of O, if there is one."""
+    out, lse, return_lse = memory
+    one_query = q.dim() == 4 and q.shape[1] == 1
+    eager = is_eager(q)
+    if eager:
+        in_place = lse is not None and one_query and lse.is_contiguous()
+        outputs: dict[str, Any] = {"lse": bare(lse)[:, :, None] if in_place else return_lse, **word}
+        if out is not None:
+            outputs["o"] = bare(out) if q.dim() == 3 else bare(out).unflatten(0, q.shape[:2])
+        run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
+        found = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    else:
+        found = attention(q.detach(), k.detach(), v.detach(), lse=return_lse, **options, **word)
+    o, natural = found if return_lse else (found, None)
+    if out is None:
+        out = o if q.dim() == 3 else o.flatten(0, 1)
+    elif eager:
+        written(out)
+    else:
+        out.copy_(o if q.dim() == 3 else o.flatten(0, 1))
+    if times is not None:
+        out.mul_(times)
+    return (out, _base_2(natural, lse)) if return_lse else out
+
+
+def _base_2(natural: Tensor, lse: Tensor | None) -> Tensor:
+    """[tokens, hq], from [b, hq, s] or packed [hq, tokens]; in `lse` if that is given."""
+    if natural.dim() == 3 and natural.shape[2] == 1:
+        found = natural.squeeze(2)
+        return found.mul_(LOG2E) if lse is None else torch.mul(found, LOG2E, out=lse)
+    rows = natural.transpose(-1, -2)
+    if lse is None:
+        lse = rows.new_empty((rows.shape[:-1].numel(), rows.shape[-1]))
+    torch.mul(rows, LOG2E, out=lse.unflatten(0, rows.shape[:-1]))
+    return lse

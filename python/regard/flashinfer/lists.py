@@ -1,0 +1,117 @@
+"""The page lists of a plan: where they are kept, and how long a sequence can be."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+from torch import Tensor
+
+from ..errors import invalid
+from ..torch.tensors import refuse_others
+from .words import integers
+
+
+class Buffers(NamedTuple):
+    """The caller's memory for a wrapper that CUDA graphs use; a plan copies into it."""
+
+    indptr: Tensor
+    indices: Tensor
+    last_page_len: Tensor
+
+
+class Lists(NamedTuple):
+    """The pages of each sequence, on the wrapper's device."""
+
+    indptr: Tensor
+    indices: Tensor
+    last_page_len: Tensor
+    most: int  # pages that a sequence can have
+
+    def options(self, page_size: int) -> dict[str, Any]:
+        return {
+            "page_offsets": self.indptr,
+            "page_list": self.indices,
+            "last_page_lengths": self.last_page_len,
+            "sk": self.most * page_size,
+        }
+
+
+def buffers_of(use_cuda_graph: bool, **named: Any) -> Buffers | None:
+    """named: the arguments in the order of `Buffers`. Without graphs their values do not matter, as in FlashInfer."""
+    refuse_others(**named)
+    if not use_cuda_graph:
+        return None
+    for name, value in named.items():
+        if value is None:
+            raise invalid(f"{name} is missing: with use_cuda_graph=True plan copies into the memory that you give")
+        integers(name, value)
+    buffers = Buffers(*named.values())
+    if buffers.indptr.shape[0] != buffers.last_page_len.shape[0] + 1:
+        of_indptr, _, of_last = named
+        raise invalid(
+            f"{of_indptr} has {buffers.indptr.shape[0]} numbers and {of_last} {buffers.last_page_len.shape[0]}; they "
+            "must be [b+1] and [b]"
+        )
+    return buffers
+
+
+def lists_of(
+    device: torch.device,
+    buffers: Buffers | None,
+    non_blocking: bool,
+    longest: int | None,
+    **named: Any,
+) -> Lists:
+    """named: the arguments in the order of `Lists`. longest: a bound that the caller gives, in pages."""
+    indptr, indices, last_page_len = (integers(name, value) for name, value in named.items())
+    of_indptr, of_indices, of_last = named
+    batch, listed = last_page_len.shape[0], indices.shape[0]
+    if indptr.shape[0] != batch + 1:
+        raise invalid(
+            f"{of_indptr} has {indptr.shape[0]} numbers and {of_last} {batch}; they must be [b+1], cumulative, and [b]"
+        )
+    if indptr.is_cpu:
+        found = most_between(of_indptr, indptr, listed, of_indices)
+        most = found if longest is None else max(found, longest)
+    else:
+        most = listed if longest is None else longest
+    if buffers is None:
+        # Calls of similar lengths share a plan; lists have at most b times the bound.
+        most = 1 << (max(most, 1) - 1).bit_length()
+        return Lists(
+            moved(indptr, device, non_blocking),
+            moved(indices[: batch * most] if listed > batch * most else indices, device, non_blocking),
+            moved(last_page_len, device, non_blocking),
+            most,
+        )
+    if buffers.last_page_len.shape[0] != batch:
+        raise invalid(
+            f"{of_last} has {batch} numbers, and the wrapper {buffers.last_page_len.shape[0]} sequences: with "
+            "use_cuda_graph=True their number is fixed, so use a wrapper for each"
+        )
+    if listed > buffers.indices.shape[0]:
+        raise invalid(
+            f"{of_indices} has {listed} pages, and the wrapper's buffer room for {buffers.indices.shape[0]}: give the "
+            "wrapper a longer one"
+        )
+    buffers.indptr.copy_(indptr, non_blocking=non_blocking)
+    buffers.last_page_len.copy_(last_page_len, non_blocking=non_blocking)
+    buffers.indices[:listed].copy_(indices, non_blocking=non_blocking)
+    return Lists(*buffers, most=max(buffers.indices.shape[0], 1))
+
+
+def most_between(name: str, indptr: Tensor, end: int | None = None, of_end: str = "") -> int:
+    """The most between two neighbours of cumulative numbers on the CPU, which do not reach past `end`."""
+    numbers = indptr.numpy()
+    counts = numpy.diff(numbers)
+    if numbers.size == 0 or numbers[0] != 0 or counts.min(initial=0) < 0:
+        raise invalid(f"{name} is no list of cumulative numbers: it must be int32 [b+1], first 0, and never decrease")
+    if end is not None and numbers[-1] > end:
+        raise invalid(f"{name} ends at {numbers[-1]}, past the {end} of {of_end}")
+    return int(counts.max(initial=0))
+
+
+def moved(tensor: Tensor, device: torch.device, non_blocking: bool) -> Tensor:
+    return tensor if tensor.device == device else tensor.to(device, non_blocking=non_blocking)

@@ -1,0 +1,171 @@
+"""FlashInfer's arguments as options of Regard."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import RefusedError, invalid, wrong_type
+from ..flash_attn.words import whole
+from ..torch.tensors import refuse_without_strides
+from ..words import plain, quote
+
+LOG2E = 1 / math.log(2)  # FlashInfer's log-sum-exp has base 2
+
+_TYPES = {
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float32: "fp32",
+    torch.float8_e4m3fn: "fp8",
+    torch.float8_e5m2: "fp8_e5m2",
+}
+_ITEMS = "it scores several items in one sequence: give custom_mask instead"
+_ONLY_NVFP4 = "it belongs to caches of nvfp4, and here caches have 16 or 8 bits (fp8): leave it out"
+_VARIANT = "it chooses among FlashInfer's kernels: leave it out"
+_OF_HEADS = "factors of single heads are none of this function: call regard.torch.attention with descale_q, _k and _v"
+_WHY_REFUSED = {
+    "args": "arguments after the cache are those of custom kernels: give q_scale, k_scale and v_scale by name",
+    "deprecated_positional_args": "what follows page_size is given by name",
+    "jit_args": "they compile other kernels of FlashInfer: leave them out",
+    "jit_kwargs": "they compile other kernels of FlashInfer: leave them out",
+    "kv_cache_sf": _ONLY_NVFP4,
+    "max_item_len_ptr": _ITEMS,
+    "o_indptr": "O has the rows of Q here: leave it out",
+    "o_scale": "O is not quantised here: leave it out",
+    "prefix_len_ptr": _ITEMS,
+    "scale_k": _OF_HEADS,
+    "scale_q": _OF_HEADS,
+    "scale_v": _OF_HEADS,
+    "skip_softmax_threshold_scale_factor": "it skips keys, and here every visible key counts: leave it out",
+    "token_pos_in_items_len": _ITEMS,
+    "token_pos_in_items_ptr": _ITEMS,
+    "use_fp16_softmax": _VARIANT,
+    "uses_spcompress": _VARIANT,
+    "v_indptr": "V has the rows of K here: leave it out",
+    "window_right": "queries of decode see no later keys: leave it at 0",
+}
+
+
+def refuse(**given: Any) -> None:
+    """Refuses arguments that are given, for which nothing here stands."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, (bool, int, tuple)) and not value):
+            raise RefusedError(f"{name} is given, and {_WHY_REFUSED[name]}")
+
+
+def refuse_other_backends(backend: Any) -> None:
+    if not isinstance(backend, str) or backend not in ("auto", "fa2", "fa3"):
+        raise RefusedError(
+            f"backend is {quote(backend)}; it names kernels of FlashInfer, and kernels here take what 'auto', 'fa2' "
+            "and 'fa3' take"
+        )
+
+
+def heads_first(kv_layout: Any) -> bool:
+    """Whether heads come before the rows of a page."""
+    if isinstance(kv_layout, str) and kv_layout in ("NHD", "HND"):
+        return kv_layout == "HND"
+    raise invalid(f"kv_layout is {quote(kv_layout)}; it must be 'NHD' or 'HND'")
+
+
+def type_of(name: str, value: Any) -> torch.dtype:
+    """A type of elements, from a torch.dtype or its name."""
+    found = getattr(torch, value, None) if isinstance(value, str) else value
+    if isinstance(found, torch.dtype) and found in _TYPES:
+        return found
+    raise invalid(f"{name} is {found if isinstance(found, torch.dtype) else quote(value)}; it must be {_KNOWN}")
+
+
+_KNOWN = ", ".join(str(dtype).rpartition(".")[2] for dtype in _TYPES) + ", or the torch.dtype"
+
+
+def word_of(o_type: torch.dtype, q_type: torch.dtype) -> dict[str, str]:
+    """The type of O, where it is not that of Q anyway."""
+    return {} if o_type == q_type and q_type.itemsize > 1 else {"out": _TYPES[o_type]}
+
+
+def number(name: str, value: Any) -> float:
+    if type(value) is float:
+        return value
+    found = None if isinstance(value, str) else plain(name, value, "a number")
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise wrong_type(f"{name} is {quote(value)}; it must be a number")
+    return float(found)
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    found = None if isinstance(value, bool) else whole(name, value)
+    if found is None or found < least:
+        raise invalid(f"{name} is {quote(value)}; it must be a whole number from {least} on")
+    return int(found)
+
+
+def integers(name: str, value: Any) -> Tensor:
+    """A list of int32."""
+    refuse_without_strides(**{name: value})
+    if value.dtype != torch.int32 or value.dim() != 1:
+        raise invalid(f"{name} is {value.dtype} of shape {list(value.shape)}; it must be one list of torch.int32")
+    found: Tensor = value
+    return found
+
+
+def slopes(heads: int, device: torch.device) -> Tensor:
+    """The slopes of ALiBi's authors: powers of 2^(-8/n) for the n heads up to a power of two, and for the others every
+    second power of that number's root."""
+    n = 1 << (heads.bit_length() - 1)
+    powers = [2 ** (-8 * (i + 1) / n) for i in range(n)]
+    powers += [2 ** (-4 * (2 * i + 1) / n) for i in range(heads - n)]
+    return torch.tensor(powers, dtype=torch.float32, device=device)
+
+
+def score_options(
+    d: int,
+    *,
+    causal: bool,
+    one_query: bool = False,
+    pos_encoding_mode: Any,
+    window_left: Any,
+    logits_soft_cap: Any,
+    sm_scale: Any,
+    rope_scale: Any,
+    rope_theta: Any,
+    heads: int,
+    device: torch.device,
+) -> dict[str, Any]:
+    """one_query: whether each sequence has one query, which no causal mask changes."""
+    for name, value in (("rope_scale", rope_scale), ("rope_theta", rope_theta)):
+        if value is not None:
+            number(name, value)
+    scale = d**-0.5 if sm_scale is None else number("sm_scale", sm_scale)
+    options: dict[str, Any] = {"scale": scale}
+    left = whole("window_left", window_left)
+    if left >= 0:
+        options["window"] = (left, -1)
+    if causal and not one_query:
+        options["causal"] = True
+    cap = 0.0 if logits_soft_cap is None else number("logits_soft_cap", logits_soft_cap)
+    if not cap <= 0:
+        options["softcap"] = cap
+    if pos_encoding_mode == "NONE":
+        return options
+    if pos_encoding_mode != "ALIBI":
+        raise _other_positions(pos_encoding_mode)
+    if not (causal or one_query) or cap > 0:
+        raise RefusedError(
+            "pos_encoding_mode is 'ALIBI', whose bias grows with the distance from a later key here, and goes with no "
+            "soft cap: give causal=True, and no logits_soft_cap"
+        )
+    options["alibi"] = slopes(heads, device)
+    return options
+
+
+def _other_positions(mode: Any) -> Exception:
+    if isinstance(mode, str) and mode == "ROPE_LLAMA":
+        return RefusedError(
+            "pos_encoding_mode is 'ROPE_LLAMA', which rotates cached keys whenever they are read: rotate keys once, "
+            "before they are appended, and queries before run"
+        )
+    return invalid(f"pos_encoding_mode is {quote(mode)}; it must be 'NONE' or 'ALIBI'")
