@@ -24,7 +24,7 @@ class Planned(NamedTuple):
     q_type: torch.dtype
     kv_type: torch.dtype
     o_type: torch.dtype
-    q_tail: tuple[int, int]  # the shape of Q after its tokens
+    q_tail: tuple[int, ...]  # the shape of Q after its tokens
     k_tail: tuple[int, ...]  # that of K after its pages, or tokens
     v_tail: tuple[int, ...]
     options: dict[str, Any]
@@ -145,10 +145,10 @@ def attend(
         if out is not None:
             outputs["o"] = bare(out) if q.dim() == 3 else bare(out).unflatten(0, q.shape[:2])
         run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
-        found = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+        found: Any = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
     else:
-        found = attention(q.detach(), k.detach(), v.detach(), lse=return_lse, **options, **word)
-    o, natural = found if return_lse else (found, None)
+        found = attention(q.detach(), k.detach(), v.detach(), **{"lse": return_lse, **options, **word})
+    o: Tensor = found[0] if return_lse else found
     if out is None:
         out = o if q.dim() == 3 else o.flatten(0, 1)
     elif eager:
@@ -157,7 +157,7 @@ def attend(
         out.copy_(o if q.dim() == 3 else o.flatten(0, 1))
     if times is not None:
         out.mul_(times)
-    return (out, _base_2(natural, lse)) if return_lse else out
+    return (out, _base_2(found[1], lse)) if return_lse else out
 
 
 def _base_2(natural: Tensor, lse: Tensor | None) -> Tensor:

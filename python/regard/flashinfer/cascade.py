@@ -34,12 +34,15 @@ def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor,
     refuse_others(mask=mask)
     if mask is not None and (mask.dtype != torch.bool or mask.shape != v.shape[:1]):
         raise invalid(f"mask is {mask.dtype} of shape {list(mask.shape)}; it must be torch.bool [{v.shape[0]}]")
-    merged, other = _natural(s), s_other
-    if mask is not None:
-        other = torch.where(mask[:, None], s_other, -torch.inf)
-    _add(v, merged, v_other, other)
-    merged.mul_(LOG2E)
-    s.copy_(merged if mask is None else torch.where(mask[:, None], merged, s))
+    merged = v.detach() if mask is None else v.detach().clone(memory_format=torch.contiguous_format)
+    of_merged = _natural(s)
+    _add(merged, of_merged, v_other, s_other)
+    of_merged.mul_(LOG2E)
+    if mask is None:
+        s.copy_(of_merged)
+    else:
+        v.copy_(torch.where(mask[:, None, None], merged, v))
+        s.copy_(torch.where(mask[:, None], of_merged, s))
     written(v)
 
 

@@ -54,4 +54,5 @@ def bits_of(mask: Tensor, queries: numpy.ndarray, keys: numpy.ndarray, sq: int, 
     mask = mask.to(device)
     rows, columns = (torch.from_numpy(n).to(device)[:, None, None] for n in (queries, keys))
     given = (torch.arange(sq, device=device)[:, None] < rows) & (torch.arange(sk, device=device) < columns)
-    return bits_by_torch(torch.zeros_like(given).masked_scatter_(given, mask))[:, None]
+    found: Tensor = bits_by_torch(torch.zeros_like(given).masked_scatter_(given, mask))
+    return found[:, None]

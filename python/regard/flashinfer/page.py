@@ -132,5 +132,5 @@ def get_seq_lens(kv_indptr: Tensor, kv_last_page_len: Tensor, page_size: int) ->
         raise invalid(
             f"kv_indptr has {indptr.shape[0]} numbers and kv_last_page_len {last.shape[0]}; they must be [b+1] and [b]"
         )
-    found: Any = (indptr.diff() - 1).clamp_(min=0) * count("page_size", page_size) + last
+    found: Tensor = (indptr.diff() - 1).clamp_(min=0) * count("page_size", page_size) + last
     return found
