@@ -12,6 +12,7 @@ FRONTS = {
     "regard.torch": "regard.torch needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.flash_attn": "regard.flash_attn needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.aiter": "regard.aiter needs PyTorch 2.9 or newer, which is not installed: pip install torch",
+    "regard.flashinfer": "regard.flashinfer needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.torch.transformers": "regard.torch.transformers needs transformers 5.10 or newer, which is not installed: "
     "pip install transformers",
     "regard.jax": "regard.jax needs JAX 0.9 or newer, which is not installed: pip install jax",

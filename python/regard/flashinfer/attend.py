@@ -55,8 +55,9 @@ def refuse_other_tensors(planned: Planned, q: Tensor, k: Tensor, v: Tensor) -> N
         )
     if q.shape[1:] != planned.q_tail or k.shape[1:] != planned.k_tail or v.shape[1:] != planned.v_tail:
         raise invalid(
-            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; planned were "
-            f"[tokens, {_listed(planned.q_tail)}], [n, {_listed(planned.k_tail)}] and [n, {_listed(planned.v_tail)}]"
+            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}, and planned were "
+            f"[tokens, {_listed(planned.q_tail)}], [n, {_listed(planned.k_tail)}] and [n, {_listed(planned.v_tail)}]: "
+            "plan again with the heads, dimensions and page size of these tensors"
         )
 
 

@@ -170,7 +170,8 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         k, v = unpacked(paged_kv_cache, self._hnd)
         refuse_other_tensors(planned, q, k, v)
         queries = self._q_len_per_req or 1
-        if q.shape[0] != self._batch * queries or q_len_per_req not in (None, queries):
+        asked = queries if q_len_per_req is None else count("q_len_per_req", q_len_per_req)
+        if q.shape[0] != self._batch * queries or asked != queries:
             raise invalid(
                 f"q has {q.shape[0]} tokens, and planned were {self._batch} sequences of q_len_per_req={queries}: plan "
                 "again for another number"
