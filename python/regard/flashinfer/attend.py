@@ -110,13 +110,27 @@ def scaled(planned: Planned, scales: Scales, k: Tensor, sinks: Tensor | None) ->
     if not factors and of_v == 1:
         return options, None
     if of_v != 1:
-        factors["v"] = torch.full((1,), of_v, dtype=torch.float32, device=k.device)
-    one = None
+        factors["v"] = _factor(of_v, k)
     for name, dtype in types.items():
         if dtype.itemsize == 1 and name not in factors:
-            one = torch.ones(1, dtype=torch.float32, device=k.device) if one is None else one
-            factors[name] = one
+            factors[name] = _factor(1.0, k)
     return {**options, **{f"descale_{name}": bare(factor).reshape(1) for name, factor in factors.items()}}, None
+
+
+_factors: dict[tuple[float, torch.device], Tensor] = {}
+
+
+def _factor(value: float, like: Tensor) -> Tensor:
+    """A tensor of this number: the same one in every call, but not in a graph, whose memory is its own."""
+    if not is_eager(like) or (like.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return torch.full((1,), value, dtype=torch.float32, device=like.device)
+    found = _factors.get((value, like.device))
+    if found is None:
+        if len(_factors) >= 1024:
+            _factors.clear()
+        found = torch.tensor([value], dtype=torch.float32, device=like.device)  # waits, so that any stream may read it
+        _factors[value, like.device] = found
+    return found
 
 
 def _number(name: str, value: Any) -> float:

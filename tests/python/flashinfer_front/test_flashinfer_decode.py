@@ -1,5 +1,6 @@
 """Decode wrappers against one row of the cache after the other."""
 
+import functools
 import itertools
 import math
 
@@ -167,6 +168,19 @@ def test_what_run_reads_are_the_buffers():
     indices[: len(other.indices)] = other.indices
     last.copy_(other.last_page_len)
     close(run.run(q, other.cache("tuple NHD")), other.expected(q, [1, 1])[0])
+
+
+def test_a_plan_put_in_its_place():
+    pages, q = Pages([9, 4], 3, HK, D), numbers(7, 2, 4, D)
+    indptr, last = torch.zeros(3, dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
+    indices = torch.zeros(30, dtype=torch.int32)
+    run = flashinfer.CUDAGraphBatchDecodeWithPagedKVCacheWrapper(WORKSPACE, indptr, indices, last)
+    run.begin_forward = functools.partial(flashinfer.fast_decode_plan, run)
+    for memory, values in zip((indptr, indices, last), pages.lists):
+        memory[: len(values)] = values
+    types = {"data_type": torch.float32, "global_override_indptr_cpu": pages.indptr}
+    run.begin_forward(indptr, indices, last, 4, HK, D, 3, **types)
+    close(run.forward(q, pages.cache("tuple NHD")), pages.expected(q, [1, 1])[0])
 
 
 def test_results_do_not_depend_on_the_batch():
