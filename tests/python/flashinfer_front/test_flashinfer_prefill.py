@@ -11,6 +11,7 @@ from flashinfer_cases import WORKSPACE, Pages, close, plain  # noqa: E402
 import regard.flashinfer as flashinfer  # noqa: E402
 from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
+from regard.flashinfer import attend  # noqa: E402
 
 D, HK = 16, 2
 LENGTHS, COUNTS = [9, 0, 16, 21, 3, 5], [1, 2, 7, 0, 7, 5]
@@ -190,6 +191,47 @@ def test_plan_run_plan_run(graph):
     if graph:
         with pytest.raises(ValueError, match="qo_indptr ends at 13, and the first plan at 12"):
             run.plan(starts([4, 4, 5]), *pages.lists, 4, HK, D, 3)
+
+
+def options_of(monkeypatch, call):
+    """The options of the call that is made: numbers, and where tensors lie."""
+    found = []
+    monkeypatch.setattr(
+        attend, "run_call", lambda *given, run=attend.run_call: (found.append(given[2]), run(*given))[1]
+    )
+    call()
+    return {name: x.data_ptr() if isinstance(x, torch.Tensor) else x for name, x in found[-1].items()}
+
+
+@pytest.mark.parametrize("kind", ["Decode", "Prefill", "Ragged"])
+def test_all_plans_of_a_graph_make_the_same_call(monkeypatch, kind):
+    memory = [torch.zeros(n, dtype=torch.int32) for n in (3, 30, 2, 3)]
+    if kind == "Decode":
+        run = flashinfer.CUDAGraphBatchDecodeWithPagedKVCacheWrapper(WORKSPACE, *memory[:3])
+    elif kind == "Prefill":
+        run = wrapper(**dict(zip(of_graphs(1), (True, memory[3], *memory[:3]))))
+    else:
+        run = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(WORKSPACE, "NHD", True, memory[0], memory[3])
+    calls = []
+    for lengths, counts in (([3, 9], [1, 5]), ([40, 2], [6, 0])):
+        pages, k = Pages(lengths, 3, HK, D), numbers(1, 42, HK, D)
+        q, numbers_of = numbers(7, 2 if kind == "Decode" else 6, 4, D), (4, HK, D)
+        if kind == "Ragged":
+            run.plan(starts(counts), starts(lengths), *numbers_of, q_data_type=torch.float32)
+            calls.append(options_of(monkeypatch, lambda q=q, k=k: run.run(q, k, k)))
+            continue
+        lists = pages.lists if kind == "Decode" else (starts(counts), *pages.lists)
+        run.plan(*lists, *numbers_of, 3, q_data_type=torch.float32)
+        cache = pages.cache("tuple NHD")
+        calls.append(options_of(monkeypatch, lambda q=q, cache=cache: run.run(q, cache)))
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("given", [{"fixed_split_size": 4}, {"disable_split_kv": True}])
+def test_splits_that_do_not_depend_on_the_batch(monkeypatch, given):
+    pages, q = Pages(LENGTHS, 5, HK, D), numbers(7, sum(COUNTS), 4, D)
+    run = planned(pages, 2, **given)
+    assert options_of(monkeypatch, lambda: run.run(q, pages.cache("tuple NHD")))["batch_invariant"] is True
 
 
 @pytest.mark.parametrize("graph", [False, True])
