@@ -127,11 +127,13 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
             indices=indices,
             last_page_len=last_page_len,
         )
-        options = {**lists.options(page), **scores, **invariance(fixed_split_size, disable_split_kv)}
+        batch = lists.last_page_len.shape[0]
+        parts = invariance(fixed_split_size, disable_split_kv) or self._parts(batch, queries, hq, hk)
+        options = {**lists.options(page), **scores, **parts}
         self._planned = Planned(
             q_type, kv_type, o_type, (hq, d), (page, hk, d), (page, hk, d), options, word_of(o_type, q_type)
         )
-        self._batch, self._q_len_per_req = lists.last_page_len.shape[0], queries
+        self._batch, self._q_len_per_req, self._pages = batch, queries, None
         self._window_left, self._sm_scale = window_left, sm_scale
         self._logits_soft_cap = 0.0 if logits_soft_cap is None else logits_soft_cap
 
@@ -170,6 +172,8 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         refuse_without_strides(q=q)
         k, v = unpacked(paged_kv_cache, self._hnd)
         refuse_other_tensors(planned, q, k, v)
+        if self._use_cuda_graph:
+            planned = self._bounded(planned, k.shape[0], k.shape[1])
         queries = self._q_len_per_req or 1
         asked = queries if q_len_per_req is None else count("q_len_per_req", q_len_per_req)
         if q.shape[0] != self._batch * queries or asked != queries:
@@ -292,11 +296,11 @@ def fast_decode_plan(
     q_len_per_req: int = 1,
     global_override_indptr_cpu: Tensor | None = None,
 ) -> None:
-    """`plan` of a wrapper, which is as fast here; programs put this function in its place. global_override_indptr_cpu
-    says what indptr says, and is not read."""
+    """`plan` of a wrapper; programs put this function in its place. global_override_indptr_cpu: indptr on the CPU,
+    which is read instead, so that a plan does not wait for the GPU."""
     refuse_others(global_override_indptr_cpu=global_override_indptr_cpu)
     self.plan(
-        indptr,
+        indptr if global_override_indptr_cpu is None else global_override_indptr_cpu,
         indices,
         last_page_len,
         num_qo_heads,

@@ -64,7 +64,8 @@ def lists_of(
     longest: int | None,
     **named: Any,
 ) -> Lists:
-    """named: the arguments in the order of `Lists`. longest: a bound that the caller gives, in pages."""
+    """named: the arguments in the order of `Lists`. longest: a bound that the caller gives, in pages. Without it the
+    host reads where sequences begin, except for graphs, whose later plans may have any."""
     indptr, indices, last_page_len = (integers(name, value) for name, value in named.items())
     of_indptr, of_indices, of_last = named
     batch, listed = last_page_len.shape[0], indices.shape[0]
@@ -72,20 +73,19 @@ def lists_of(
         raise invalid(
             f"{of_indptr} has {indptr.shape[0]} numbers and {of_last} {batch}; they must be [b+1], cumulative, and [b]"
         )
-    if indptr.is_cpu:
-        found = most_between(of_indptr, indptr, listed, of_indices)
-        most = found if longest is None else max(found, longest)
-    else:
-        most = listed if longest is None else longest
     if buffers is None:
+        found = most_between(of_indptr, indptr.cpu(), listed, of_indices) if longest is None or indptr.is_cpu else 0
+        refuse_longer(of_indptr, found, longest)
         # Calls of similar lengths share a plan; lists have at most b times the bound.
-        most = 1 << (max(most, 1) - 1).bit_length()
+        most = 1 << (max(found if longest is None else longest, 1) - 1).bit_length()
         return Lists(
             moved(indptr, device, non_blocking),
-            moved(indices[: batch * most] if listed > batch * most else indices, device, non_blocking),
+            moved(first(indices, batch * most), device, non_blocking),
             moved(last_page_len, device, non_blocking),
             most,
         )
+    if indptr.is_cpu:
+        refuse_longer(of_indptr, most_between(of_indptr, indptr, listed, of_indices), longest)
     if buffers.last_page_len.shape[0] != batch:
         raise invalid(
             f"{of_last} has {batch} numbers, and the wrapper {buffers.last_page_len.shape[0]} sequences: with "
@@ -99,7 +99,19 @@ def lists_of(
     buffers.indptr.copy_(indptr, non_blocking=non_blocking)
     buffers.last_page_len.copy_(last_page_len, non_blocking=non_blocking)
     buffers.indices[:listed].copy_(indices, non_blocking=non_blocking)
-    return Lists(*buffers, most=max(buffers.indices.shape[0], 1))
+    most = max(buffers.indices.shape[0], 1) if longest is None else longest
+    return Lists(buffers.indptr, first(buffers.indices, batch * most), buffers.last_page_len, most)
+
+
+def first(indices: Tensor, most: int) -> Tensor:
+    return indices if indices.shape[0] <= most else indices[:most]
+
+
+def refuse_longer(name: str, found: int, longest: int | None) -> None:
+    if longest is not None and found > longest:
+        raise invalid(
+            f"{name} has {found} pages in a sequence, and max_sequence_kv is that of {longest}: give a larger one"
+        )
 
 
 def most_between(name: str, indptr: Tensor, end: int | None = None, of_end: str = "") -> int:

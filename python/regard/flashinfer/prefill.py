@@ -15,7 +15,7 @@ from ..torch.tensors import refuse_others, refuse_without_strides
 from .attend import Memory, Planned, Result, Scales, attend, memory_for, refuse_other_tensors, scaled
 from .caches import unpacked
 from .decode import invariance, refuse_other_window, with_scores
-from .lists import Lists, buffers_of, lists_of, most_between, moved
+from .lists import buffers_of, first, lists_of, most_between, moved
 from .masks import bits_of, flat_mask
 from .words import count, heads_first, integers, refuse, refuse_other_backends, score_options, type_of, word_of
 from .wrapper import Wrapper
@@ -51,8 +51,12 @@ class _Prefill(Wrapper):
 
     _qo_indptr: Tensor | None
     _rows: int  # of the queries
-    _most_rows: int | None = None  # with use_cuda_graph: those of the first plan
-    _bits: Tensor | None = None  # with use_cuda_graph: the memory of the first plan with a mask
+    # With use_cuda_graph, what later plans may not exceed: the rows of the first plan, and the most of a sequence; the
+    # memory of the first plan with a mask, and the keys that it has room for.
+    _most_rows: int | None = None
+    _longest = 0
+    _bits: Tensor | None = None
+    _most_keys = 0
 
     def _take_buffers(self, qo_indptr_buf: Any, custom_mask_buf: Any, mask_indptr_buf: Any) -> None:
         """Masks become bits in memory of the wrapper, so that the two buffers for them are not used."""
@@ -75,36 +79,42 @@ class _Prefill(Wrapper):
                 "use_cuda_graph=True the number of sequences is fixed, so use a wrapper for each"
             )
         if self._most_rows is None:
-            self._most_rows = queries.rows
-        if queries.rows > self._most_rows:
-            raise invalid(
-                f"qo_indptr ends at {queries.rows}, and the first plan at {self._most_rows}: with use_cuda_graph=True "
-                "later plans have no more queries, so plan the largest number first"
-            )
+            self._most_rows, self._longest = queries.rows, longest
+        for name, now, most_of_first in (
+            ("in all", queries.rows, self._most_rows),
+            ("in a sequence", longest, self._longest),
+        ):
+            if now > most_of_first:
+                raise invalid(
+                    f"qo_indptr has {now} queries {name}, and the first plan had {most_of_first}: with "
+                    "use_cuda_graph=True later plans have no more, so plan the most first, or give "
+                    "max_token_per_sequence then"
+                )
         self._qo_indptr.copy_(given, non_blocking=non_blocking)
-        return {"offsets_q": self._qo_indptr, "sq": self._most_rows if most is None else longest}
+        return {"offsets_q": self._qo_indptr, "sq": self._longest}
 
     def _mask_options(
-        self, mask: Tensor, queries: numpy.ndarray, keys: numpy.ndarray, options: dict[str, Any]
+        self, mask: Tensor, queries: numpy.ndarray, keys: numpy.ndarray, options: dict[str, Any], bound: int | None
     ) -> dict[str, Any]:
+        """bound: the caller's, for the keys of a sequence."""
         if not self._use_cuda_graph:
             return {"bits": bits_of(mask, queries, keys, options["sq"], options["sk"], self.device)}
-        longest = int(queries.max(initial=1))
+        longest = max(int(keys.max(initial=1)), 1)
         if self._bits is None:
-            self._bits = bits_of(mask, queries, keys, longest, options["sk"], self.device)
-        sq = self._bits.shape[2]
-        if longest > sq or self._bits.shape[3] != -(-options["sk"] // 32):
+            self._most_keys = 1 << (longest - 1).bit_length() if bound is None else bound
+        if longest > self._most_keys:
             raise invalid(
-                f"custom_mask has {longest} queries in a sequence, and the first one had {sq}: with use_cuda_graph=True"
-                " later masks are no larger, so plan the largest first"
+                f"custom_mask has {longest} keys in a sequence, and the first one had room for {self._most_keys}: with "
+                "use_cuda_graph=True later masks are no larger, so plan the largest first, or give max_sequence_kv then"
             )
-        self._bits.copy_(bits_of(mask, queries, keys, sq, options["sk"], self.device))
-        return {"bits": self._bits, "sq": sq}
+        bits = bits_of(mask, queries, keys, options["sq"], self._most_keys, self.device)
+        self._bits = bits if self._bits is None else self._bits.copy_(bits)
+        return {"bits": self._bits, "sk": self._most_keys}
 
     def _remember(
         self, planned: Planned, *, causal: bool, window_left: int, logits_soft_cap: float | None, sm_scale: float | None
     ) -> None:
-        self._planned = planned
+        self._planned, self._pages = planned, None
         self._causal, self._window_left, self._sm_scale = causal, window_left, sm_scale
         self._logits_soft_cap = 0.0 if logits_soft_cap is None else logits_soft_cap
 
@@ -249,17 +259,16 @@ class BatchPrefillWithPagedKVCacheWrapper(_Prefill):
                 "be [b+1]"
             )
         most = None if max_token_per_sequence is None else count("max_token_per_sequence", max_token_per_sequence)
-        options = {
-            **lists.options(page),
-            **self._query_options(qo_indptr, queries, most, non_blocking),
-            **scores,
-            **invariance(fixed_split_size, disable_split_kv),
-        }
+        of_queries = self._query_options(qo_indptr, queries, most, non_blocking)
+        batch = lists.last_page_len.shape[0]
+        parts = invariance(fixed_split_size, disable_split_kv) or self._parts(batch, of_queries["sq"], hq, hk)
+        options = {**lists.options(page), **of_queries, **scores, **parts}
         if masked:
-            keys = _keys_of(lists, paged_kv_indptr, paged_kv_last_page_len, page)
+            keys = _keys_of(paged_kv_indptr, paged_kv_last_page_len, page)
             mask = flat_mask(custom_mask, packed_custom_mask, queries.lengths * keys)
             assert mask is not None
-            options |= self._mask_options(mask, queries.lengths, keys, options)
+            options |= self._mask_options(mask, queries.lengths, keys, options, max_sequence_kv)
+            options["page_list"] = first(lists.indices, batch * -(-options["sk"] // page))
         planned = Planned(
             q_type, kv_type, o_type, (hq, d), (page, hk, d), (page, hk, dv), options, word_of(o_type, q_type)
         )
@@ -302,11 +311,13 @@ class BatchPrefillWithPagedKVCacheWrapper(_Prefill):
         )
         if enable_pdl is not None:
             is_on("enable_pdl", enable_pdl)
-        self._has_plan()
+        planned = self._has_plan()
         if window_left is not None:
             refuse_other_window(window_left, self._window_left)
         refuse_without_strides(q=q)
         k, v = unpacked(paged_kv_cache, self._hnd)
+        if self._use_cuda_graph:
+            self._bounded(planned, k.shape[0], k.shape[1])
         return self._run(q, k, v, Scales(q_scale, k_scale, v_scale), sinks, out, lse, return_lse)
 
     run_return_lse = functools.partialmethod(run, return_lse=True)
@@ -368,7 +379,7 @@ class BatchPrefillWithPagedKVCacheWrapper(_Prefill):
         return self.run(q, paged_kv_cache, k_scale=k_scale, v_scale=v_scale, return_lse=True)
 
 
-def _keys_of(lists: Lists, indptr: Tensor, last_page_len: Tensor, page: int) -> numpy.ndarray:
+def _keys_of(indptr: Tensor, last_page_len: Tensor, page: int) -> numpy.ndarray:
     """How many keys each sequence has."""
     pages = numpy.diff(indptr.cpu().numpy()).astype(numpy.int64)
     last = last_page_len.cpu().numpy()
@@ -493,18 +504,14 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Prefill):
                     "with use_cuda_graph=True the number of sequences is fixed, so use a wrapper for each"
                 )
             offsets = self._kv_indptr.copy_(kv_indptr, non_blocking=non_blocking)
-        options = {
-            **of_queries,
-            "offsets_k": offsets,
-            "sk": longest,
-            **scores,
-            **invariance(fixed_split_size, disable_split_kv),
-        }
+        batch = offsets.shape[0] - 1
+        parts = invariance(fixed_split_size, disable_split_kv) or self._parts(batch, of_queries["sq"], hq, hk)
+        options = {**of_queries, "offsets_k": offsets, "sk": longest, **scores, **parts}
         if masked:
             lengths = numpy.diff(keys.numpy()).astype(numpy.int64)
             mask = flat_mask(custom_mask, packed_custom_mask, queries.lengths * lengths)
             assert mask is not None
-            options |= self._mask_options(mask, queries.lengths, lengths, options)
+            options |= self._mask_options(mask, queries.lengths, lengths, options, max_sequence_kv)
         planned = Planned(q_type, kv_type, o_type, (hq, d), (hk, d), (hk, dv), options, word_of(o_type, q_type))
         self._remember(
             planned,

@@ -9,7 +9,10 @@ from ..errors import invalid
 from ..flash_attn.words import is_on
 from ..torch.tensors import refuse_without_strides
 from .attend import Planned
+from .lists import first
 from .words import heads_first, refuse_other_backends
+
+ROWS_OF_BLOCK = 64  # query rows that read keys together, where there are few
 
 
 class Wrapper:
@@ -22,6 +25,7 @@ class Wrapper:
         self._use_cuda_graph = is_on("use_cuda_graph", use_cuda_graph)
         self.device: torch.device = float_workspace_buffer.device
         self._planned: Planned | None = None
+        self._pages: int | None = None  # those of the cache that the plan's bound knows of
 
     @property
     def is_cuda_graph_enabled(self) -> bool:
@@ -36,6 +40,28 @@ class Wrapper:
 
     def end_forward(self) -> None:
         """Does nothing, as in FlashInfer."""
+
+    def _bounded(self, planned: Planned, pages: int, page_size: int) -> Planned:
+        """The plan of a graph with a bound for sequences that later plans do not change: the pages of the cache, as far
+        as the buffer has room for them."""
+        if self._pages == pages:
+            return planned
+        options = planned.options
+        if "bits" not in options:
+            most = max(min(options["sk"] // page_size, pages), 1)
+            indices, batch = options["page_list"], options["last_page_lengths"].shape[0]
+            options = {**options, "page_list": first(indices, batch * most), "sk": most * page_size}
+        self._pages, self._planned = pages, planned._replace(options=options)
+        return self._planned
+
+    def _parts(self, sequences: int, queries: int, hq: int, hk: int) -> dict[str, int]:
+        """The parts of the keys of a sequence where a graph is replayed with unknown lengths: as many as give each
+        multiprocessor two blocks."""
+        if not self._use_cuda_graph or self.device.type != "cuda":
+            return {}
+        blocks = max(sequences * hk * -(-queries * (hq // hk) // ROWS_OF_BLOCK), 1)
+        units = torch.cuda.get_device_properties(self.device).multi_processor_count
+        return {"splits": max(2 * units // blocks, 1)}
 
     def _has_plan(self) -> Planned:
         if self._planned is None:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -181,6 +182,18 @@ def test_a_plan_put_in_its_place():
     types = {"data_type": torch.float32, "global_override_indptr_cpu": pages.indptr}
     run.begin_forward(indptr, indices, last, 4, HK, D, 3, **types)
     close(run.forward(q, pages.cache("tuple NHD")), pages.expected(q, [1, 1])[0])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "queries", "parts"), [(1, 1, 33), (2, 1, 16), (16, 1, 2), (64, 1, 1), (1, 20, 16), (0, 1, 264)]
+)
+def test_parts_of_unknown_lengths(monkeypatch, sequences, queries, parts):
+    """With 132 multiprocessors, 32 heads of Q and 8 of K, a graph's calls have about two blocks for each of them."""
+    run = wrapper()
+    assert run._parts(sequences, queries, 32, 8) == {}
+    run.device, run._use_cuda_graph = torch.device("cuda"), True
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
+    assert run._parts(sequences, queries, 32, 8) == {"splits": parts}
 
 
 def test_results_do_not_depend_on_the_batch():

@@ -59,6 +59,7 @@ def test_packed_queries(form, page, group):
         ({"window_left": 4, "causal": True, "logits_soft_cap": 2.0, "sm_scale": 0.7},
          {"window": (4, 0), "softcap": 2.0, "scale": 0.7}),
         ({"causal": True, "max_token_per_sequence": 9, "max_sequence_kv": 100}, {"causal": True}),
+        ({"max_sequence_kv": 21}, {}),
     ],
 )  # fmt: skip
 def test_masks_and_scores(plan, masks):
@@ -82,7 +83,8 @@ def test_custom_masks(graph):
         pages, masks = Pages(lengths, 5, HK, D), random_masks(COUNTS, lengths)
         q, flat = numbers(7, sum(COUNTS), 8, D), torch.cat([mask.flatten() for mask in masks])
         where = starts(COUNTS), *pages.lists, 8, HK, D, 5
-        run.plan(*where, custom_mask=flat, causal=True, q_data_type=torch.float32, window_left=6)
+        bound = {"max_sequence_kv": 50} if graph else {}
+        run.plan(*where, custom_mask=flat, causal=True, q_data_type=torch.float32, window_left=6, **bound)
         out, lse = run.run(q, pages.cache("tuple NHD"), return_lse=True)
         right, of_right = pages.expected(q, COUNTS, mask=masks, window=(6, -1))
         close(out, right)
@@ -91,14 +93,13 @@ def test_custom_masks(graph):
 
 def test_a_larger_mask_than_the_first_of_a_graph():
     run = wrapper(**of_graphs(2))
-    pages, small, large = Pages([5, 5], 5, HK, D), [2, 4], [1, 5]
-    for counts in (small, large):
-        mask = torch.ones(5 * sum(counts), dtype=torch.bool)
-        arguments = starts(counts), *pages.lists, 8, HK, D, 5, None, mask
-        if counts is small:
+    for lengths in ([5, 5], [8, 2], [9, 1]):
+        mask = torch.ones(2 * sum(lengths), dtype=torch.bool)
+        arguments = starts([2, 2]), *Pages(lengths, 5, HK, D).lists, 8, HK, D, 5, None, mask
+        if lengths[0] <= 8:
             run.plan(*arguments)
             continue
-        with pytest.raises(ValueError, match="custom_mask has 5 queries in a sequence, and the first one had 4"):
+        with pytest.raises(ValueError, match="custom_mask has 9 keys in a sequence, and the first one had room for 8"):
             run.plan(*arguments)
 
 
@@ -183,13 +184,14 @@ def test_plan_run_plan_run(graph):
     ):
         pages = Pages(lengths, 3, HK, D, seed=seed)
         q = numbers(seed, 12, 4, D)
-        run.plan(starts(counts), *pages.lists, 4, HK, D, 3, causal=True, q_data_type=torch.float32)
+        bound = {"max_token_per_sequence": 12} if graph and not seed else {}
+        run.plan(starts(counts), *pages.lists, 4, HK, D, 3, causal=True, q_data_type=torch.float32, **bound)
         close(run.run(q, pages.cache("tuple NHD")), pages.expected(q, counts, causal=True)[0])
         if graph:
             assert torch.equal(buffers["qo_indptr_buf"], starts(counts))
             assert torch.equal(buffers["paged_kv_indices_buf"][: len(pages.indices)], pages.indices)
     if graph:
-        with pytest.raises(ValueError, match="qo_indptr ends at 13, and the first plan at 12"):
+        with pytest.raises(ValueError, match="qo_indptr has 13 queries in all, and the first plan had 12"):
             run.plan(starts([4, 4, 5]), *pages.lists, 4, HK, D, 3)
 
 
@@ -213,7 +215,7 @@ def test_all_plans_of_a_graph_make_the_same_call(monkeypatch, kind):
     else:
         run = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(WORKSPACE, "NHD", True, memory[0], memory[3])
     calls = []
-    for lengths, counts in (([3, 9], [1, 5]), ([40, 2], [6, 0])):
+    for lengths, counts in (([3, 9], [0, 6]), ([40, 2], [5, 1])):
         pages, k = Pages(lengths, 3, HK, D), numbers(1, 42, HK, D)
         q, numbers_of = numbers(7, 2 if kind == "Decode" else 6, 4, D), (4, HK, D)
         if kind == "Ragged":
@@ -222,7 +224,7 @@ def test_all_plans_of_a_graph_make_the_same_call(monkeypatch, kind):
             continue
         lists = pages.lists if kind == "Decode" else (starts(counts), *pages.lists)
         run.plan(*lists, *numbers_of, 3, q_data_type=torch.float32)
-        cache = pages.cache("tuple NHD")
+        cache = tuple(torch.nn.functional.pad(x, (0,) * 6 + (0, 25 - x.shape[0])) for x in pages.cache("tuple NHD"))
         calls.append(options_of(monkeypatch, lambda q=q, cache=cache: run.run(q, cache)))
     assert calls[0] == calls[1]
 
@@ -240,7 +242,7 @@ def test_packed_keys(graph, masked):
     memory = [torch.zeros(4, dtype=torch.int32) for _ in range(2)]
     given = {"use_cuda_graph": True, "qo_indptr_buf": memory[0], "kv_indptr_buf": memory[1]} if graph else {}
     run = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(WORKSPACE, **given)
-    for counts, lengths in (([3, 0, 7], [4, 3, 9]), ([2, 7, 1], [0, 10, 6]), ([5, 4, 1], [16, 0, 0])):
+    for counts, lengths in (([3, 0, 7], [4, 3, 9]), ([2, 7, 1], [0, 10, 6]), ([5, 4, 1], [15, 1, 0])):
         q, k, v = numbers(1, 10, 4, D), numbers(2, 16, HK, D), numbers(3, 16, HK, 24)
         masks = random_masks(counts, lengths)
         flat = torch.cat([mask.flatten() for mask in masks]) if masked else None
