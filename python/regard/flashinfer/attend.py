@@ -89,32 +89,47 @@ def _refuse_other_memory(name: str, memory: Tensor, shape: tuple[int, ...], dtyp
 
 def scaled(planned: Planned, scales: Scales, k: Tensor, sinks: Tensor | None) -> tuple[dict[str, Any], float | None]:
     """The options with the caller's factors and sinks, and what O is multiplied by afterwards, if anything."""
-    options = planned.options
+    options, times = planned.options, None
     if sinks is not None:
         refuse_others(sinks=sinks)
         options = {**options, "sink": bare(sinks)}
     if scales.q is None and scales.k is None and scales.v is None:
-        return options, None
-    of_q, of_k, of_v = (_number(f"{name}_scale", value) for name, value in scales._asdict().items())
-    if of_q * of_k != 1:
-        options = {**options, "scale": options["scale"] * of_q * of_k}
-    factors = {name: value for name, value in scales._asdict().items() if isinstance(value, Tensor)}
+        return options, times
     types = {"q": planned.q_type, "k": planned.kv_type, "v": planned.kv_type}
-    for name in factors:
-        if types[name].itemsize > 1:
-            raise invalid(
-                f"{name}_scale is a tensor, which only 8-bit tensors have, and {name} is {types[name]}: give a number"
-            )
-    if planned.kv_type.itemsize > 1:
-        return options, None if of_v == 1 else of_v
-    if not factors and of_v == 1:
-        return options, None
-    if of_v != 1:
-        factors["v"] = _factor(of_v, k)
+    factors, of_scores = {}, 1.0
+    for name, value in scales._asdict().items():
+        if isinstance(value, Tensor):
+            factors[name] = _one_number(name, value, types[name])
+            continue
+        factor = 1.0 if value is None else number(f"{name}_scale", value)
+        if factor == 1:
+            continue
+        if types[name].itemsize == 1:
+            factors[name] = _factor(factor, k)  # a tensor, so that layers with other factors share a plan
+        elif name == "v":
+            times = factor
+        else:
+            of_scores *= factor
+    if of_scores != 1:
+        options = {**options, "scale": options["scale"] * of_scores}
+    if not factors:
+        return options, times
     for name, dtype in types.items():
         if dtype.itemsize == 1 and name not in factors:
             factors[name] = _factor(1.0, k)
-    return {**options, **{f"descale_{name}": bare(factor).reshape(1) for name, factor in factors.items()}}, None
+    return {**options, **{f"descale_{name}": factors[name] for name in types if name in factors}}, times
+
+
+def _one_number(name: str, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    refuse_without_strides(factor=factor)
+    if factor.numel() != 1 or factor.dtype != torch.float32:
+        raise invalid(
+            f"{name}_scale is {factor.dtype} of shape {list(factor.shape)}; it must be a number, or one torch.float32"
+        )
+    if dtype.itemsize > 1:
+        raise invalid(f"{name}_scale is a tensor, which only 8-bit tensors have, and {name} is {dtype}: give a number")
+    found: Tensor = bare(factor).reshape(1)
+    return found
 
 
 _factors: dict[tuple[float, torch.device], Tensor] = {}
@@ -131,20 +146,6 @@ def _factor(value: float, like: Tensor) -> Tensor:
         found = torch.tensor([value], dtype=torch.float32, device=like.device)  # waits, so that any stream may read it
         _factors[value, like.device] = found
     return found
-
-
-def _number(name: str, value: Any) -> float:
-    """The factor that a number is; 1 for a tensor, which is a factor of its own."""
-    if value is None:
-        return 1.0
-    if not isinstance(value, Tensor):
-        return number(name, value)
-    refuse_without_strides(**{name: value})
-    if value.numel() != 1 or value.dtype != torch.float32:
-        raise invalid(
-            f"{name} is {value.dtype} of shape {list(value.shape)}; it must be a number, or one torch.float32"
-        )
-    return 1.0
 
 
 def attend(

@@ -40,6 +40,7 @@ def append_paged_kv_cache(
         integers("kv_indices", kv_indices),
         integers("kv_indptr", kv_indptr),
         k.shape[1],
+        k.shape[0] * k.shape[1] > 2**31,
     )
     tokens = slots.shape[0]
     if append_key.dim() != 3 or append_value.dim() != 3 or append_key.shape[0] != tokens:
@@ -51,8 +52,8 @@ def append_paged_kv_cache(
         append(k, v, append_key.detach(), append_value.detach(), slots=slots)
 
 
-def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Tensor, page: int) -> Tensor:
-    """The row of each token, counted over all pages."""
+def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Tensor, page: int, wide: bool) -> Tensor:
+    """The row of each token, counted over all pages; wide: whether that needs 64 bits."""
     if batch_indices.shape != positions.shape:
         raise invalid(
             f"batch_indices has {batch_indices.shape[0]} numbers and positions {positions.shape[0]}; both have one for "
@@ -64,23 +65,30 @@ def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Te
             raise invalid(
                 "kv_indices has no pages, and there are tokens to be written: give the pages of each sequence"
             )
-        return batch_indices.to(torch.int64)
-    places = indptr.index_select(0, batch_indices.clamp(min=0)) + positions // page
-    if places.is_cpu:
-        _refuse_beyond(places, skipped, batch_indices, indptr)
-    pages = indices.index_select(0, places.clamp_(0, indices.shape[0] - 1)).to(torch.int64)
-    return torch.add(positions % page, pages, alpha=page).masked_fill_(skipped, -1)
+        return batch_indices
+    # Few operators, as each layer of a model calls this; the sequence -1 is read as the last one.
+    of_page = positions if page == 1 else positions // page
+    if batch_indices.is_cpu:
+        _refuse_beyond(batch_indices, of_page, indptr)
+    places = indptr[batch_indices].add_(of_page).clamp_(0, indices.shape[0] - 1)
+    pages = indices.index_select(0, places)
+    if wide:
+        pages = pages.to(torch.int64)
+    slots = pages if page == 1 else torch.add(positions % page, pages, alpha=page)
+    return slots.masked_fill_(skipped, -1)
 
 
-def _refuse_beyond(places: Tensor, skipped: Tensor, batch_indices: Tensor, indptr: Tensor) -> None:
-    ends = indptr.index_select(0, batch_indices.clamp(min=0) + 1)
-    starts = indptr.index_select(0, batch_indices.clamp(min=0))
-    wrong = ((places < starts) | (places >= ends)) & ~skipped
+def _refuse_beyond(batch_indices: Tensor, of_page: Tensor, indptr: Tensor) -> None:
+    """On a CPU the values can be checked. of_page: which page of its sequence a token is in."""
+    counts = indptr.diff()
+    sequence = batch_indices.clamp(0, counts.shape[0] - 1)
+    there = (batch_indices < counts.shape[0]) & (of_page >= 0) & (of_page < counts[sequence])
+    wrong = (batch_indices >= 0) & ~there
     if bool(wrong.any()):
         token = int(wrong.to(torch.uint8).argmax())
         raise invalid(
-            f"positions[{token}] lies in none of the pages of sequence {int(batch_indices[token])}: kv_indptr and "
-            "kv_indices count the new tokens already"
+            f"token {token} is in none of the pages of sequence {int(batch_indices[token])}, of {counts.shape[0]}: "
+            "kv_indptr and kv_indices count the new tokens already"
         )
 
 

@@ -105,7 +105,9 @@ def append(batch, positions, tokens=TOKENS, values=TOKENS):
         (lambda: prefill(0, 1, 2, custom_mask=torch.ones(15)), "custom_mask is torch.float32 .* must be torch.bool"),
         (lambda: prefill(0, 1, 2, prefix_len_ptr=ints(1, 1)), "prefix_len_ptr is given, and it scores several items"),
         (lambda: prefill(0, 1, 2, pos_encoding_mode="ALIBI"), "pos_encoding_mode is 'ALIBI', .*: give causal=True"),
-        (lambda: append(ints(0, 1), ints(9, 20)), "none of the pages of sequence 1"),
+        (lambda: append(ints(0, 1), ints(8, 20)), "token 1 is in none of the pages of sequence 1, of 2: kv_indptr"),
+        (lambda: append(ints(2, 0), ints(1, 1)), "token 0 is in none of the pages of sequence 2, of 2"),
+        (lambda: append(ints(-1, 0), ints(-1, -1)), "token 1 is in none of the pages of sequence 0"),
         (lambda: append(ints(0, 1), ints(9)), "batch_indices has 2 numbers and positions 1"),
         (
             lambda: append(ints(0, 1, 1), ints(9, 1, 2)),
