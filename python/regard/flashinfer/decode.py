@@ -11,10 +11,12 @@ from torch import Tensor
 from ..errors import invalid
 from ..flash_attn.words import is_on, whole
 from ..torch.tensors import refuse_others, refuse_without_strides
-from .attend import Memory, Planned, Result, Scales, attend, memory_for, refuse_other_tensors, scaled
+from .attend import Planned, Result, Scales, attend, memory_for, refuse_other_tensors, scaled
 from .caches import unpacked
 from .lists import buffers_of, lists_of
-from .words import count, heads_first, refuse, score_options, type_of, word_of
+from .scores import invariance, refuse_other_window, score_options, with_scores
+from .single import single_decode_with_kv_cache
+from .words import count, refuse, type_of, word_of
 from .wrapper import Wrapper
 
 __all__ = [
@@ -321,77 +323,3 @@ def fast_decode_plan(
         disable_split_kv=disable_split_kv,
         q_len_per_req=q_len_per_req,
     )
-
-
-_SCORES = frozenset(("scale", "window", "causal", "softcap", "alibi"))
-
-
-def with_scores(planned: Planned, scores: dict[str, Any]) -> Planned:
-    others = {name: option for name, option in planned.options.items() if name not in _SCORES}
-    return planned._replace(options={**others, **scores})
-
-
-def invariance(fixed_split_size: Any, disable_split_kv: Any) -> dict[str, Any]:
-    """Both make results independent of the batch in FlashInfer."""
-    if fixed_split_size is not None:
-        whole("fixed_split_size", fixed_split_size)
-    if fixed_split_size is None and not is_on("disable_split_kv", disable_split_kv):
-        return {}
-    return {"batch_invariant": True}
-
-
-def refuse_other_window(window_left: Any, planned: int) -> None:
-    left = whole("window_left", window_left)
-    if max(left, -1) != max(planned, -1):
-        raise invalid(f"window_left is {left}, and planned was {planned}: plan again for another window")
-
-
-def single_decode_with_kv_cache(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    kv_layout: str = "NHD",
-    pos_encoding_mode: str = "NONE",
-    use_tensor_cores: bool = False,
-    q_scale: float | None = None,
-    k_scale: float | None = None,
-    v_scale: float | None = None,
-    window_left: int = -1,
-    logits_soft_cap: float | None = None,
-    sm_scale: float | None = None,
-    rope_scale: float | None = None,
-    rope_theta: float | None = None,
-    return_lse: bool = False,
-) -> Result:
-    """Attention of one query, q [hq, d], to k and v, [s, hk, d] or with kv_layout="HND" [hk, s, d].
-
-    Returns out [hq, dv], or (out, lse [hq] in base 2).
-    """
-    refuse_without_strides(q=q, k=k, v=v)
-    is_on("use_tensor_cores", use_tensor_cores)
-    if q.dim() != 2 or k.dim() != 3 or v.dim() != 3:
-        raise invalid(
-            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; they must be [heads, d] and, each, "
-            "[s, heads, d] (NHD) or [heads, s, d] (HND)"
-        )
-    if heads_first(kv_layout):
-        k, v = k.transpose(0, 1), v.transpose(0, 1)
-    scores = score_options(
-        q.shape[1],
-        causal=False,
-        one_query=True,
-        pos_encoding_mode=pos_encoding_mode,
-        window_left=window_left,
-        logits_soft_cap=logits_soft_cap,
-        sm_scale=sm_scale,
-        rope_scale=rope_scale,
-        rope_theta=rope_theta,
-        heads=q.shape[0],
-        device=q.device,
-    )
-    q_type = type_of("q", q.dtype)
-    planned = Planned(q_type, type_of("k", k.dtype), q_type, tuple(q.shape), (), (), scores, word_of(q_type, q_type))
-    options, times = scaled(planned, Scales(q_scale, k_scale, v_scale), k, None)
-    memory = Memory(None, None, is_on("return_lse", return_lse))
-    found = attend(q[None, None], k[None], v[None], options, planned.out, memory, times)
-    return (found[0][0], found[1][0]) if memory.return_lse else found[0]
