@@ -135,7 +135,8 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         self._planned = Planned(
             q_type, kv_type, o_type, (hq, d), (page, hk, d), (page, hk, d), options, word_of(o_type, q_type)
         )
-        self._batch, self._q_len_per_req, self._pages = batch, queries, None
+        self._batch, self._q_len_per_req = batch, queries
+        self._most, self._pages = lists.most, None
         self._window_left, self._sm_scale = window_left, sm_scale
         self._logits_soft_cap = 0.0 if logits_soft_cap is None else logits_soft_cap
 

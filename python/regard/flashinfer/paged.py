@@ -144,6 +144,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PackedWrapper):
         of_queries = self._query_options(qo_indptr, queries, most, non_blocking)
         batch = lists.last_page_len.shape[0]
         parts = invariance(fixed_split_size, disable_split_kv) or self._parts(batch, of_queries["sq"], hq, hk)
+        self._most = lists.most
         options = {**lists.options(page), **of_queries, **scores, **parts}
         if masked:
             keys = _keys_of(paged_kv_indptr, paged_kv_last_page_len, page)

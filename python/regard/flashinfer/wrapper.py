@@ -9,7 +9,7 @@ from ..errors import invalid
 from ..flash_attn.words import is_on
 from ..torch.tensors import refuse_without_strides
 from .attend import Planned
-from .lists import first
+from .lists import Buffers, first
 from .words import heads_first, refuse_other_backends
 
 ROWS_OF_BLOCK = 64  # query rows that read keys together, where there are few
@@ -25,7 +25,9 @@ class Wrapper:
         self._use_cuda_graph = is_on("use_cuda_graph", use_cuda_graph)
         self.device: torch.device = float_workspace_buffer.device
         self._planned: Planned | None = None
-        self._pages: int | None = None  # those of the cache that the plan's bound knows of
+        self._buffers: Buffers | None = None
+        self._most = 0  # pages that the buffers or the caller allow a sequence
+        self._pages: int | None = None  # those of the cache by which the plan is bounded
 
     @property
     def is_cuda_graph_enabled(self) -> bool:
@@ -47,9 +49,9 @@ class Wrapper:
         if self._pages == pages:
             return planned
         options = planned.options
-        if "bits" not in options:
-            most = max(min(options["sk"] // page_size, pages), 1)
-            indices, batch = options["page_list"], options["last_page_lengths"].shape[0]
+        if self._buffers is not None and "bits" not in options:
+            most = max(min(self._most, pages), 1)
+            indices, batch = self._buffers.indices, self._buffers.last_page_len.shape[0]
             options = {**options, "page_list": first(indices, batch * most), "sk": most * page_size}
         self._pages, self._planned = pages, planned._replace(options=options)
         return self._planned

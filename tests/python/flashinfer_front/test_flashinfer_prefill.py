@@ -229,6 +229,18 @@ def test_all_plans_of_a_graph_make_the_same_call(monkeypatch, kind):
     assert calls[0] == calls[1]
 
 
+def test_caches_of_different_sizes_in_one_graph(monkeypatch):
+    """A sequence has at most the pages of the cache, or those of the buffer."""
+    run = wrapper(**of_graphs(1))
+    pages, q, more = Pages([9], 3, HK, D), numbers(7, 2, 4, D), numbers(1, 90, 3, HK, D)
+    run.plan(starts([2]), *pages.lists, 4, HK, D, 3, q_data_type=torch.float32)
+    cache = pages.cache("tuple NHD")
+    for k, v in (cache, (more, more), cache):
+        bound = options_of(monkeypatch, lambda k=k, v=v: run.run(q, (k, v)))["sk"]
+        assert bound == 3 * min(k.shape[0], 60)
+    close(run.run(q, cache), pages.expected(q, [2])[0])
+
+
 @pytest.mark.parametrize("given", [{"fixed_split_size": 4}, {"disable_split_kv": True}])
 def test_splits_that_do_not_depend_on_the_batch(monkeypatch, given):
     pages, q = Pages(LENGTHS, 5, HK, D), numbers(7, sum(COUNTS), 4, D)
