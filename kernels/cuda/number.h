@@ -114,15 +114,19 @@ REGARD_DEVICE float float_of_half(u16 bits) {
 template <DType dtype>
 constexpr float largest_fp8 = dtype == DType::fp8 ? 448 : 57344;
 
-/// Rounded to nearest even; numbers beyond the largest become the largest.
+/// Two numbers, `low` in the low byte, rounded to nearest even; those beyond the largest become the largest.
 template <DType dtype>
-REGARD_DEVICE u8 fp8_of(float x) {
+REGARD_DEVICE u16 fp8_pair(float low, float high) {
   u16 both;
   if constexpr (dtype == DType::fp8)
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
   else
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
-  return static_cast<u8>(both);
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
+  return both;
+}
+template <DType dtype>
+REGARD_DEVICE u8 fp8_of(float x) {
+  return static_cast<u8>(fp8_pair<dtype>(x, 0));
 }
 
 }  // namespace regard

@@ -130,5 +130,10 @@ REGARD_DEVICE u8 fp8_of(float x) {
   const u32 rounded = (bits + half - (static_cast<u32>(127 - bias) << 23)) >> dropped;
   return static_cast<u8>(sign | rounded);
 }
+/// Two numbers, `low` in the low byte.
+template <DType dtype>
+REGARD_DEVICE u16 fp8_pair(float low, float high) {
+  return static_cast<u16>(u32{fp8_of<dtype>(low)} | u32{fp8_of<dtype>(high)} << 8);
+}
 
 }  // namespace regard

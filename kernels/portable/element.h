@@ -40,27 +40,43 @@ REGARD_DEVICE u32 widened(u16 both, float factor) {
   return pair<to>(x[0], x[1]);
 }
 
+/// Eight neighbours by their words.
+template <DType dtype>
+REGARD_DEVICE void elements_of(float (&x)[8], const u32 (&words)[2 * bytes_of<dtype>]) {
+  static_assert(bytes_of<dtype> > 1);
+#pragma unroll
+  for (i32 i = 0; i < 8; ++i) {
+    if constexpr (dtype == DType::fp32)
+      x[i] = bits_as<float>(words[i]);
+    else if constexpr (dtype == DType::bf16)
+      x[i] = bits_as<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+    else
+      x[i] = float_of_half(static_cast<u16>(words[i / 2] >> 16 * (i % 2)));
+  }
+}
+
+/// Neighbouring words, 2 or a multiple of 4, aligned to 8 or 16 bytes.
+template <i32 count>
+REGARD_DEVICE void load_words(u32 (&words)[count], const u8* from) {
+  static_assert(count == 2 || count % 4 == 0);
+  if constexpr (count == 2) {
+    const uint2 both = *reinterpret_cast<const uint2*>(from);
+    words[0] = both.x, words[1] = both.y;
+  } else {
+#pragma unroll
+    for (i32 i = 0; i < count; i += 4) {
+      const uint4 four = reinterpret_cast<const uint4*>(from)[i / 4];
+      words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
+    }
+  }
+}
+
 /// Eight neighbours, aligned to 16 bytes.
 template <DType dtype>
 REGARD_DEVICE void load_elements(float (&x)[8], const u8* from) {
-  static_assert(bytes_of<dtype> > 1);
-  if constexpr (dtype == DType::fp32) {
-#pragma unroll
-    for (i32 i = 0; i < 2; ++i) {
-      const float4 four = reinterpret_cast<const float4*>(from)[i];
-      x[4 * i] = four.x, x[4 * i + 1] = four.y, x[4 * i + 2] = four.z, x[4 * i + 3] = four.w;
-    }
-  } else {
-    const uint4 all = *reinterpret_cast<const uint4*>(from);
-    const u32 words[4] = {all.x, all.y, all.z, all.w};
-#pragma unroll
-    for (i32 i = 0; i < 8; ++i) {
-      if constexpr (dtype == DType::bf16)
-        x[i] = bits_as<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
-      else
-        x[i] = float_of_half(static_cast<u16>(words[i / 2] >> 16 * (i % 2)));
-    }
-  }
+  u32 words[2 * bytes_of<dtype>];
+  load_words(words, from);
+  elements_of<dtype>(x, words);
 }
 
 /// Four neighbours, aligned to their size.

@@ -19,17 +19,18 @@ std::span<const Rule> rules() {
   return list;
 }
 
-/// With few tokens every row has lanes of its own; with many, lanes handle several heads of a token, whose
-/// place they find once.
+/// With few tokens every row has lanes of its own; with many, lanes handle two heads of a token, whose place
+/// they find once.
 PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   PortableAppendSchedule schedule;
-  const std::int64_t columns = std::max(p.d, p.dv), lanes = ceil_divide(columns, std::int64_t{append_width});
+  const std::int64_t columns = std::max(p.d, p.dv),
+                     lanes = ceil_divide(columns, std::int64_t{append_columns_of_lane});
   schedule.lanes_of_row = std::min<std::int64_t>(
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(lanes))), target.wave);
-  constexpr std::int64_t threads_of_unit = 2048, most_heads = 8;
-  const std::int64_t threads = product({new_tokens(p), 2 * p.hk, schedule.lanes_of_row});
-  const std::int64_t rounds = threads / (4 * threads_of_unit * std::max<std::int64_t>(target.units, 1));
-  schedule.heads_together = std::clamp<std::int64_t>(rounds, 1, std::min(p.hk, most_heads));
+  constexpr std::int64_t threads_of_unit = 2048;
+  const std::int64_t threads = product({new_tokens(p), p.hk, schedule.lanes_of_row});
+  const bool many = threads > 2 * threads_of_unit * std::max<std::int64_t>(target.units, 1);
+  schedule.heads_together = many ? std::min<std::int64_t>(p.hk, 2) : 1;
   return schedule;
 }
 
@@ -49,11 +50,11 @@ Stage append_on_gpu(const Problem& p, const Target& target) {
   const std::int64_t warps = tile == nullptr ? 1 : tile->algorithm.warps;
   const PortableAppendSchedule schedule = schedule_of(p, target);
   const std::int64_t rows_of_block = warps * target.wave / schedule.lanes_of_row;
-  const auto blocks = [&](std::int64_t tokens, std::int64_t sides, std::int64_t heads) {
-    return ceil_divide(product({tokens, sides, ceil_divide(heads, schedule.heads_together)}), rows_of_block);
+  const auto blocks = [&](std::int64_t tokens, std::int64_t heads) {
+    return ceil_divide(product({tokens, ceil_divide(heads, schedule.heads_together)}), rows_of_block);
   };
   const std::int64_t grid =
-      sum({blocks(new_tokens(p), 2, p.hk), rotates_queries(p) ? blocks(query_tokens(p), 1, p.hq) : 0});
+      sum({blocks(new_tokens(p), p.hk), rotates_queries(p) ? blocks(query_tokens(p), p.hq) : 0});
   Stage stage = stage_of(p, target, portable_append, tile, grid);
   stage.schedule = Schedule(schedule);
   return stage;

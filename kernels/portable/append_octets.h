@@ -1,0 +1,240 @@
+// Rows of new tokens whose columns are read in groups of 8 neighbours, octets: two of each row by a lane, all
+// of them requested before the first one is used.
+#pragma once
+
+#include "kernels/portable/append_side.h"
+
+namespace regard {
+
+constexpr i32 width = append_width;
+
+/// Eight neighbouring numbers as they are in memory.
+template <DType dtype>
+struct Octet {
+  u32 words[width * bytes_of<dtype> / 4];
+};
+
+template <DType dtype>
+REGARD_DEVICE Octet<dtype> octet_of(const float (&x)[width]) {
+  Octet<dtype> octet;
+#pragma unroll
+  for (i32 i = 0; i < width * bytes_of<dtype> / 4; ++i) {
+    if constexpr (dtype == DType::fp32) {
+      octet.words[i] = bits_as<u32>(x[i]);
+    } else if constexpr (bytes_of<dtype> == 2) {
+      octet.words[i] = pair<dtype>(x[2 * i], x[2 * i + 1]);
+    } else if constexpr (dtype == DType::int8) {
+      octet.words[i] = eight_bits_of<dtype>(x[4 * i]) | eight_bits_of<dtype>(x[4 * i + 1]) << 8 |
+                       eight_bits_of<dtype>(x[4 * i + 2]) << 16 | eight_bits_of<dtype>(x[4 * i + 3]) << 24;
+    } else {
+      octet.words[i] = u32{fp8_pair<dtype>(x[4 * i], x[4 * i + 1])} |
+                       u32{fp8_pair<dtype>(x[4 * i + 2], x[4 * i + 3])} << 16;
+    }
+  }
+  return octet;
+}
+
+/// To neighbours at an aligned address, or to elements that lie `step` apart.
+template <DType dtype>
+REGARD_DEVICE void store_octet(u8* to, i32 step, const Octet<dtype>& octet) {
+  constexpr i32 bytes = bytes_of<dtype>;
+  const auto& words = octet.words;
+  if (step == 1) {
+    if constexpr (bytes == 1) {
+      *reinterpret_cast<uint2*>(to) = uint2{words[0], words[1]};
+    } else {
+#pragma unroll
+      for (i32 i = 0; i < width * bytes / 4; i += 4)
+        reinterpret_cast<uint4*>(to)[i / 4] = uint4{words[i], words[i + 1], words[i + 2], words[i + 3]};
+    }
+    return;
+  }
+#pragma unroll
+  for (i32 i = 0; i < width; ++i) {
+    u8* const one = to + static_cast<i64>(i) * step * bytes;
+    const u32 bits = words[i * bytes / 4] >> i * bytes % 4 * 8;
+    if constexpr (bytes == 1)
+      *one = static_cast<u8>(bits);
+    else if constexpr (bytes == 2)
+      *reinterpret_cast<u16*>(one) = static_cast<u16>(bits);
+    else
+      *reinterpret_cast<u32*>(one) = bits;
+  }
+}
+
+/// The first columns of a lane's octets, of which those past the row's end are none. Both columns of each
+/// pair that rope rotates belong to one lane.
+struct Place {
+  i32 first[2];
+};
+
+/// With rope of halves the first lanes have the halves of what is rotated.
+REGARD_DEVICE i32 lanes_of_halves(const Arguments& a, const Side& side) {
+  return side.table_row >= 0 && static_cast<Rope>(a.added.rope) == Rope::half ? a.added.rotary / 2 / width
+                                                                              : 0;
+}
+/// Of the columns from `block` on.
+REGARD_DEVICE Place place_of_lane(i32 block, i32 lanes_of_row, i32 of_halves) {
+  const i32 number = lane() % lanes_of_row;
+  if (number < of_halves) return {{number * width, (number + of_halves) * width}};
+  const i32 first = block + (number + of_halves) * width;
+  return {{first, first + (lanes_of_row - of_halves) * width}};
+}
+
+/// What rotates a lane's columns.
+struct Angles {
+  float cos[width], sin[width];
+};
+
+/// Four neighbouring numbers of a table from each of two columns on, the latter if `both`.
+template <DType dtype>
+REGARD_DEVICE void load_angles(float (&x)[width], const Rows& table, i64 row, i32 first, i32 second,
+                               bool both) {
+  constexpr i32 half = width / 2, bytes = bytes_of<dtype>;
+  const u8* const from = static_cast<const u8*>(table.data) + row * table.row * bytes;
+  if constexpr (bytes > 1) {  // tokens of 8 bits are not rotated
+    if (reinterpret_cast<u64>(from) % (half * bytes) == 0) {
+      float low[half], high[half] = {};
+      load_elements<dtype>(low, from + first * bytes);
+      if (both) load_elements<dtype>(high, from + second * bytes);
+#pragma unroll
+      for (i32 i = 0; i < half; ++i) x[i] = low[i], x[half + i] = high[i];
+      return;
+    }
+  }
+#pragma unroll
+  for (i32 i = 0; i < width; ++i)
+    if (i < half || both) x[i] = load_element<dtype>(from, i < half ? first + i : second + i - half);
+}
+
+/// Of a lane that rotates its first octet. The second one is the other half of each pair, or has pairs of its
+/// own, if it is rotated at all.
+REGARD_DEVICE void load_angles(Angles& angles, const NewTokens& added, i64 row, const Place& place) {
+  const bool halves = static_cast<Rope>(added.rope) == Rope::half;
+  const i32 first = halves ? place.first[0] : place.first[0] / 2;
+  const i32 second = halves ? first + width / 2 : place.first[1] / 2;
+  const bool both = halves || place.first[1] < added.rotary;
+  if (static_cast<DType>(added.rope_type) == DType::fp32) {
+    load_angles<DType::fp32>(angles.cos, added.cos, row, first, second, both);
+    load_angles<DType::fp32>(angles.sin, added.sin, row, first, second, both);
+  } else {
+    load_angles<config::dtype>(angles.cos, added.cos, row, first, second, both);
+    load_angles<config::dtype>(angles.sin, added.sin, row, first, second, both);
+  }
+}
+
+REGARD_DEVICE void rotate(float (&x)[2][width], const NewTokens& added, const Angles& angles,
+                          const Place& place) {
+  if (static_cast<Rope>(added.rope) == Rope::half) {
+#pragma unroll
+    for (i32 i = 0; i < width; ++i) {
+      const float first = x[0][i], second = x[1][i];
+      x[0][i] = rotated_first(first, second, angles.cos[i], angles.sin[i]);
+      x[1][i] = rotated_second<Rope::half>(first, second, angles.cos[i], angles.sin[i]);
+    }
+    return;
+  }
+#pragma unroll
+  for (i32 octet = 0; octet < 2; ++octet) {
+    if (place.first[octet] < added.rotary) {
+#pragma unroll
+      for (i32 i = 0; i < width; i += 2) {
+        const float first = x[octet][i], second = x[octet][i + 1];
+        const float cos = angles.cos[(octet * width + i) / 2], sin = angles.sin[(octet * width + i) / 2];
+        x[octet][i] = rotated_first(first, second, cos, sin);
+        x[octet][i + 1] = rotated_second<Rope::interleaved>(first, second, cos, sin);
+      }
+    }
+  }
+}
+
+/// Rows whose loads are in flight together.
+constexpr i32 rows_at_once = bytes_of<config::dtype> > 2 ? 1 : 2;
+struct Loaded {
+  Octet<config::dtype> octets[rows_at_once][2];
+};
+
+/// From the row of the first of these heads on.
+REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, i32 head, const Place& place) {
+#pragma unroll
+  for (i32 row = 0; row < rows_at_once; ++row) {
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      loaded.octets[row][i] = {};
+      if (head + row < side.heads && place.first[i] < side.n)
+        load_words(loaded.octets[row][i].words,
+                   side.from + (head + row) * side.next_from + place.first[i] * bytes_of<config::dtype>);
+    }
+  }
+}
+
+/// Divides a row by its factor.
+REGARD_DEVICE void scale_row(float (&x)[2][width], const PortableAppendArguments& a, const Side& side,
+                             i32 head) {
+  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+  const bool exists = head < side.heads;
+  float most = 0;
+  if (has_token_factors(a)) {
+#pragma unroll
+    for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
+    most = largest_of_lanes(most, lanes_of_row);
+  }
+  float* const in_memory = side.factor == nullptr ? nullptr : side.factor + head * side.next_factor;
+  const float factor = exists ? factor_of_row(a, in_memory, most, lane() % lanes_of_row == 0) : 1;
+  const float inverse = 1.0f / factor;
+#pragma unroll
+  for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
+}
+
+/// In the cache, or of queries. By a whole wave.
+template <DType dtype, bool in_cache>
+REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, i32 head,
+                                const Place& place, const Angles& angles, const Loaded& loaded) {
+  const bool rotates = side.table_row >= 0 && place.first[0] < a.added.rotary;
+  i64 to[2];
+#pragma unroll
+  for (i32 i = 0; i < 2; ++i) to[i] = side.columns.element(place.first[i]) * bytes_of<dtype>;
+#pragma unroll
+  for (i32 row = 0; row < rows_at_once; ++row) {
+    Octet<dtype> octets[2];
+    const bool exists = head + row < side.heads;
+    if constexpr (dtype == config::dtype)
+      octets[0] = loaded.octets[row][0], octets[1] = loaded.octets[row][1];
+    if constexpr (bytes_of<config::dtype> > 1) {
+      if (dtype != config::dtype || side.table_row >= 0) {
+        float x[2][width];
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) elements_of<config::dtype>(x[i], loaded.octets[row][i].words);
+        if (rotates) rotate(x, a.added, angles, place);
+        if constexpr (in_cache && bytes_of<dtype> == 1) scale_row(x, a, side, head + row);
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) octets[i] = octet_of<dtype>(x[i]);
+      }
+    }
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i)
+      if (exists && place.first[i] < side.n)
+        store_octet(side.to + (head + row) * side.next_to + to[i], side.columns.step, octets[i]);
+  }
+}
+
+/// In the cache, or of queries. By a whole wave.
+template <DType dtype, bool in_cache>
+REGARD_DEVICE void write_octets(const PortableAppendArguments& a, const Side& side) {
+  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row), together = static_cast<i32>(a.heads_together);
+#pragma unroll 1
+  for (i32 block = 0; block < side.n; block += 2 * width * lanes_of_row) {
+    const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a, side) : 0);
+    Angles angles;
+    if (side.table_row >= 0 && place.first[0] < a.added.rotary)
+      load_angles(angles, a.added, side.table_row, place);
+#pragma unroll 1
+    for (i32 head = 0; head < together; head += rows_at_once) {
+      Loaded loaded;
+      load_octets(loaded, side, head, place);
+      store_octets<dtype, in_cache>(a, side, head, place, angles, loaded);
+    }
+  }
+}
+
+}  // namespace regard
