@@ -26,6 +26,9 @@ TEST(EmulatedAppend, PortablePutsTokensWhereTheyBelong) {
                     "append fp16 b=1 h=9 sk=64 d=64 paged=16 slots=int64 tnew=9 pages=12"},
                    path());
   expect_right("append fp16 b=4 h=2 sk=64 d=64 paged=16 lengths snew=5", path(), {.padded_rows = true});
+  // Wider than two octets of each lane; and so many tokens that a lane has two heads of each, or one.
+  expect_right("append fp16 b=2 h=1 sk=64 d=576 dv=512 paged=16 lengths snew=3 rope=half rotary=64", path());
+  expect_right("append fp16 b=3 h=3 sk=512 d=256 paged=16 lengths snew=400 rope=half rotary=64", path());
 }
 
 TEST(EmulatedAppend, PortableRotatesKeys) {
@@ -35,6 +38,7 @@ TEST(EmulatedAppend, PortableRotatesKeys) {
        "append fp16 b=4 h=2 sk=64 d=40 paged=16 lengths snew=3 rope=half rotary=26",
        "append fp16 b=4 h=2 sk=64 d=300 paged=16 lengths snew=3 rope=half rotary=300 positions=sequence "
        "rope_rows=200",
+       "append fp16 b=2 h=2 sk=64 d=96 paged=16 lengths snew=3 rope=interleaved rotary=72",
        "append fp32 b=4 h=2 sk=64 d=50 paged=16 lengths snew=3 rope=interleaved rotary=10 positions=token "
        "rope_rows=200",
        "append fp16 b=1 h=2 sk=64 d=64 paged=16 slots=int64 tnew=9 pages=12 rope=half rotary=32 "
@@ -46,6 +50,7 @@ TEST(EmulatedAppend, PortableQuantizes) {
   expect_all_right(
       {"append fp16 b=3 h=2 sk=64 d=72 paged=16 lengths snew=3 kv=int8 descale=token",
        "append fp32 b=3 h=2 sk=64 d=300 paged=16 lengths snew=3 kv=int8 descale=token rope=half rotary=64",
+       "append fp16 b=2 h=1 sk=64 d=576 dv=512 paged=16 lengths snew=3 kv=int8 descale=token",
        "append fp16 b=3 h=2 sk=64 d=64 paged=16 lengths snew=3 kv=int8 descale=head"},
       path());
   if (!converts_to_fp8()) return;

@@ -27,9 +27,9 @@ PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
                      lanes = ceil_divide(columns, std::int64_t{append_columns_of_lane});
   schedule.lanes_of_row = std::min<std::int64_t>(
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(lanes))), target.wave);
-  constexpr std::int64_t threads_of_unit = 2048;
+  constexpr std::int64_t few = 256;  // threads of a multiprocessor
   const std::int64_t threads = product({new_tokens(p), p.hk, schedule.lanes_of_row});
-  const bool many = threads > 2 * threads_of_unit * std::max<std::int64_t>(target.units, 1);
+  const bool many = threads > few * std::max<std::int64_t>(target.units, 1);
   schedule.heads_together = many ? std::min<std::int64_t>(p.hk, 2) : 1;
   return schedule;
 }
