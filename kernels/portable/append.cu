@@ -7,45 +7,43 @@
 
 namespace regard {
 
-/// Of keys, or of values.
-REGARD_DEVICE Side side_of(const PortableAppendArguments& a, const Token& token, const CacheRow& to,
-                           bool is_value, i64 head) {
-  const Rows &added = is_value ? a.added.v : a.added.k, &cache = is_value ? a.v : a.k,
-             &factors = is_value ? a.descale_v : a.descale_k;
-  const i64 first = is_value ? first_of_v(a, to.row) : first_of_k(a, to.row);
+/// Rows of a token, and where they come from.
+REGARD_DEVICE Side side_of(const Rows& from, const Rows& to, const Rows& factors, i64 bytes_of_result,
+                           const Token& token, i64 head, i64 heads) {
+  constexpr i64 bytes = bytes_of<config::dtype>;
   Side side;
-  side.from = static_cast<const u8*>(added.data) +
-              element_of(added, token.batch, head, token.row) * bytes_of<config::dtype>;
-  side.to = static_cast<u8*>(cache.data) +
-            (to.batch * cache.batch + head * cache.head + first) * bytes_of<config::kv>;
-  side.columns = is_value ? columns_of_v(a) : columns_of_k(a);
-  side.n = is_value ? a.dv : a.d;
-  side.heads = to.batch < 0 ? 0 : static_cast<i32>(smaller(a.heads_together, a.hk - head));
-  const bool rotates = !is_value && static_cast<Rope>(a.added.rope) != Rope::none && to.batch >= 0;
-  side.table_row = rotates ? rope_row_of_new_token(a, token) : -1;
-  side.factor = factors.data == nullptr ? nullptr
-                                        : row_of<float>(factors, batch_of_factor(a, token, to), head,
-                                                        has_token_factors(a) ? to.row : 0);
-  side.next_from = added.head * bytes_of<config::dtype>, side.next_to = cache.head * bytes_of<config::kv>;
+  side.from = static_cast<const u8*>(from.data) + element_of(from, token.batch, head, token.row) * bytes;
+  side.next_from = from.head * bytes, side.next_to = to.head * bytes_of_result;
+  side.factor = static_cast<float*>(factors.data), side.has_factors = factors.data != nullptr;
   side.next_factor = factors.head;
+  side.heads = static_cast<i32>(heads);
+  side.to = static_cast<u8*>(to.data), side.table_row = -1;
+  return side;
+}
+REGARD_DEVICE Side keys_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
+  Side side = side_of(a.added.k, a.k, a.descale_k, bytes_of<config::kv>, token, head, heads);
+  side.n = a.d, side.columns = columns_of_k(a);
+  return side;
+}
+REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
+  Side side = side_of(a.added.v, a.v, a.descale_v, bytes_of<config::kv>, token, head, heads);
+  side.n = a.dv, side.columns = columns_of_v(a);
   return side;
 }
 
-REGARD_DEVICE Side side_of_query(const PortableAppendArguments& a, const Token& token, i64 head) {
-  const Rows &from = a.added.q, &to = a.q;
-  Side side;
-  side.from = static_cast<const u8*>(from.data) +
-              element_of(from, token.batch, head, token.row) * bytes_of<config::dtype>;
-  side.to =
-      static_cast<u8*>(to.data) + element_of(to, token.batch, head, token.row) * bytes_of<config::dtype>;
-  side.columns = {0, a.d, 1};
-  side.n = a.d;
-  side.heads = static_cast<i32>(smaller(a.heads_together, a.hq - head));
-  side.table_row = rope_row_of_query(a, token);
-  side.factor = nullptr;
-  side.next_from = from.head * bytes_of<config::dtype>, side.next_to = to.head * bytes_of<config::dtype>;
-  side.next_factor = 0;
-  return side;
+/// Where keys and values of a new token go.
+REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArguments& a, const Token& token,
+                                  i64 head) {
+  const CacheRow to = k.heads > 0 ? row_of_new_token(a, token) : CacheRow{-1, 0};
+  if (to.batch < 0) k.heads = 0, v.heads = 0;
+  constexpr i64 bytes = bytes_of<config::kv>;
+  k.to += (to.batch * a.k.batch + head * a.k.head + first_of_k(a, to.row)) * bytes;
+  v.to += (to.batch * a.v.batch + head * a.v.head + first_of_v(a, to.row)) * bytes;
+  const i64 batch = batch_of_factor(a, token, to), row = has_token_factors(a) ? to.row : 0;
+  k.factor += element_of(a.descale_k, batch, head, row);
+  v.factor += element_of(a.descale_v, batch, head, row);
+  if (static_cast<Rope>(a.added.rope) != Rope::none && k.heads > 0)
+    k.table_row = rope_row_of_new_token(a, token);
 }
 
 /// Whether all rows of a tensor are aligned to 16 bytes, or to an octet if that is smaller.
@@ -69,45 +67,74 @@ REGARD_DEVICE bool rotates_octets(const PortableAppendArguments& a) {
   }
 }
 
-/// Whether rows of keys, or of values, are whole octets. The same for all threads.
-REGARD_DEVICE bool has_octets(const PortableAppendArguments& a, bool is_value) {
-  const i32 n = is_value ? a.dv : a.d;
-  const bool fits = !has_token_factors(a) || n <= 2 * width * static_cast<i32>(a.lanes_of_row);
-  if (n % width != 0 || !fits) return false;
-  if (is_value)
-    return octets_are_aligned<config::dtype>(a.added.v) &&
-           (a.cache.v_chunk != 0 || octets_are_aligned<config::kv>(a.v));
-  return rotates_octets(a) && (a.cache.k_chunk == 0 || elements_together(a) % width == 0) &&
-         octets_are_aligned<config::dtype>(a.added.k) && octets_are_aligned<config::kv>(a.k, a.cache.k_chunk);
+/// Whether rows of keys and values are whole octets. The same for all threads.
+REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
+  const i32 longest = larger(a.d, a.dv);
+  const bool fit = !has_token_factors(a) || longest <= 2 * width * static_cast<i32>(a.lanes_of_row);
+  const bool k_together = a.cache.k_chunk == 0 || elements_together(a) % width == 0;
+  return a.d % width == 0 && a.dv % width == 0 && fit && k_together && rotates_octets(a) &&
+         octets_are_aligned<config::dtype>(a.added.k) && octets_are_aligned<config::dtype>(a.added.v) &&
+         octets_are_aligned<config::kv>(a.k, a.cache.k_chunk) &&
+         (a.cache.v_chunk != 0 || octets_are_aligned<config::kv>(a.v));
 }
 
-/// In the cache, or of queries. By a whole wave.
-template <DType dtype, bool in_cache>
-REGARD_DEVICE void write(const PortableAppendArguments& a, const Side& side, bool has_octets) {
-  if (has_octets)
-    write_octets<dtype, in_cache>(a, side);
-  else
-    write_elements<dtype, in_cache>(a, side);
-}
-
-REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64 first_head, bool exists) {
+REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64 head, bool exists) {
   const Token token = exists ? new_token(a, number) : Token{};
-  const CacheRow to = exists ? row_of_new_token(a, token) : CacheRow{-1, 0};
-  write<config::kv, true>(a, side_of(a, token, to, false, first_head), has_octets(a, false));
-  write<config::kv, true>(a, side_of(a, token, to, true, first_head), has_octets(a, true));
+  const i64 heads = exists ? smaller(a.heads_together, a.hk - head) : 0;
+  Side k = keys_of(a, token, head, heads), v = values_of(a, token, head, heads);
+  if (!have_octets(a)) {
+    put_into_cache(k, v, a, token, head);
+#pragma unroll 1
+    for (i32 side = 0; side < 2; ++side) write_elements<config::kv, true>(a, side == 0 ? k : v);
+    return;
+  }
+  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+#pragma unroll 1
+  for (i32 block = 0; block < larger(a.d, a.dv); block += 2 * width * lanes_of_row) {
+    const Place of_k = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0),
+                of_v = place_of_lane(block, lanes_of_row, 0);
+    // What is read does not depend on where it goes, so rows are requested before that is looked up.
+    Loaded keys, values;
+    load_octets(keys, k, of_k);
+    load_octets(values, v, of_v);
+    if (block == 0) put_into_cache(k, v, a, token, head);
+    Factors of_keys, of_values;
+    load_factors(of_keys, a, k);
+    load_factors(of_values, a, v);
+    Angles angles;
+    if (k.table_row >= 0 && of_k.first[0] < a.added.rotary) load_angles(angles, a.added, k.table_row, of_k);
+    store_octets<config::kv, true>(a, v, of_v, angles, of_values, values);
+    store_octets<config::kv, true>(a, k, of_k, angles, of_keys, keys);
+  }
 }
 
-REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i64 first_head) {
+REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i64 head) {
   const Token token = query_token(a, number);
   if (token.sequence >= a.b) return;
+  Side side = side_of(a.added.q, a.q, Rows{}, bytes_of<config::dtype>, token, head,
+                      smaller(a.heads_together, a.hq - head));
+  side.n = a.d, side.columns = {0, a.d, 1};
+  side.to =
+      static_cast<u8*>(a.q.data) + element_of(a.q, token.batch, head, token.row) * bytes_of<config::dtype>;
+  side.table_row = rope_row_of_query(a, token);
   const bool octets = a.d % width == 0 && rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.q) &&
                       octets_are_aligned<config::dtype>(a.q);
-  write<config::dtype, false>(a, side_of_query(a, token, first_head), octets);
+  if (!octets) return write_elements<config::dtype, false>(a, side);
+  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+#pragma unroll 1
+  for (i32 block = 0; block < a.d; block += 2 * width * lanes_of_row) {
+    const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0);
+    Loaded loaded;
+    load_octets(loaded, side, place);
+    Angles angles;
+    if (place.first[0] < a.added.rotary) load_angles(angles, a.added, side.table_row, place);
+    store_octets<config::dtype, false>(a, side, place, angles, {}, loaded);
+  }
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread.
-constexpr i32 resident_blocks = 20 / config::warps;
+/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 12 waves of 64 lanes 168.
+constexpr i32 resident_blocks = (wave == 64 ? 12 : 16) / config::warps;
 
 }  // namespace regard
 

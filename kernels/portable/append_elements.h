@@ -54,15 +54,15 @@ REGARD_DEVICE void write_elements(const PortableAppendArguments& a, Side side) {
   for (i32 head = 0; head < static_cast<i32>(a.heads_together); ++head) {
     const i32 n = head < side.heads ? side.n : 0;
     float factor = 1;
-    if (in_cache) {
+    if (in_cache && has_token_factors(a)) {
       float most = 0;
-      if (has_token_factors(a)) {
 #pragma unroll 1
-        for (i32 column = begin; column < n; column += lanes_of_row)
-          most = fmaxf(most, fabsf(rotated_element(a.added, side.from, side.table_row, column)));
-        most = largest_of_lanes(most, lanes_of_row);
-      }
-      if (n > 0) factor = factor_of_row(a, side.factor, most, begin == 0);
+      for (i32 column = begin; column < n; column += lanes_of_row)
+        most = fmaxf(most, fabsf(rotated_element(a.added, side.from, side.table_row, column)));
+      factor = factor_of_largest(largest_of_lanes(most, lanes_of_row));
+      if (n > 0 && begin == 0) *side.factor = factor;
+    } else if (in_cache && !same_type && side.has_factors && n > 0) {
+      factor = *side.factor;
     }
     const float inverse = 1.0f / factor;
 #pragma unroll 1
@@ -76,7 +76,7 @@ REGARD_DEVICE void write_elements(const PortableAppendArguments& a, Side side) {
       store_one<dtype>(to, bytes_of<dtype> == 1 ? x * inverse : x);
     }
     side.from += side.next_from, side.to += side.next_to;
-    if (side.factor != nullptr) side.factor += side.next_factor;
+    side.factor += side.next_factor;
   }
 }
 

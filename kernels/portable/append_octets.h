@@ -51,14 +51,14 @@ REGARD_DEVICE void store_octet(u8* to, i32 step, const Octet<dtype>& octet) {
   }
 #pragma unroll
   for (i32 i = 0; i < width; ++i) {
-    u8* const one = to + static_cast<i64>(i) * step * bytes;
     const u32 bits = words[i * bytes / 4] >> i * bytes % 4 * 8;
     if constexpr (bytes == 1)
-      *one = static_cast<u8>(bits);
+      *to = static_cast<u8>(bits);
     else if constexpr (bytes == 2)
-      *reinterpret_cast<u16*>(one) = static_cast<u16>(bits);
+      *reinterpret_cast<u16*>(to) = static_cast<u16>(bits);
     else
-      *reinterpret_cast<u32*>(one) = bits;
+      *reinterpret_cast<u32*>(to) = bits;
+    to += step * bytes;
   }
 }
 
@@ -69,9 +69,8 @@ struct Place {
 };
 
 /// With rope of halves the first lanes have the halves of what is rotated.
-REGARD_DEVICE i32 lanes_of_halves(const Arguments& a, const Side& side) {
-  return side.table_row >= 0 && static_cast<Rope>(a.added.rope) == Rope::half ? a.added.rotary / 2 / width
-                                                                              : 0;
+REGARD_DEVICE i32 lanes_of_halves(const Arguments& a) {
+  return static_cast<Rope>(a.added.rope) == Rope::half ? a.added.rotary / 2 / width : 0;
 }
 /// Of the columns from `block` on.
 REGARD_DEVICE Place place_of_lane(i32 block, i32 lanes_of_row, i32 of_halves) {
@@ -148,56 +147,60 @@ REGARD_DEVICE void rotate(float (&x)[2][width], const NewTokens& added, const An
   }
 }
 
-/// Rows whose loads are in flight together.
-constexpr i32 rows_at_once = bytes_of<config::dtype> > 2 ? 1 : 2;
+/// Rows of some heads, whose loads are in flight together.
+constexpr i32 rows_at_once = append_heads(bytes_of<config::dtype>);
 struct Loaded {
   Octet<config::dtype> octets[rows_at_once][2];
 };
 
-/// From the row of the first of these heads on.
-REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, i32 head, const Place& place) {
+REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, const Place& place) {
 #pragma unroll
   for (i32 row = 0; row < rows_at_once; ++row) {
 #pragma unroll
     for (i32 i = 0; i < 2; ++i) {
       loaded.octets[row][i] = {};
-      if (head + row < side.heads && place.first[i] < side.n)
+      if (row < side.heads && place.first[i] < side.n)
         load_words(loaded.octets[row][i].words,
-                   side.from + (head + row) * side.next_from + place.first[i] * bytes_of<config::dtype>);
+                   side.from + row * side.next_from + place.first[i] * bytes_of<config::dtype>);
     }
   }
 }
 
-/// Divides a row by its factor.
-REGARD_DEVICE void scale_row(float (&x)[2][width], const PortableAppendArguments& a, const Side& side,
-                             i32 head) {
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
-  const bool exists = head < side.heads;
-  float most = 0;
-  if (has_token_factors(a)) {
+/// Factors that are given, or 1.
+struct Factors {
+  float of_row[rows_at_once];
+};
+REGARD_DEVICE void load_factors(Factors& factors, const Arguments& a, const Side& side) {
 #pragma unroll
-    for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
-    most = largest_of_lanes(most, lanes_of_row);
+  for (i32 row = 0; row < rows_at_once; ++row) {
+    factors.of_row[row] = 1;
+    if (!same_type && side.has_factors && !has_token_factors(a) && row < side.heads)
+      factors.of_row[row] = side.factor[row * side.next_factor];
   }
-  float* const in_memory = side.factor == nullptr ? nullptr : side.factor + head * side.next_factor;
-  const float factor = exists ? factor_of_row(a, in_memory, most, lane() % lanes_of_row == 0) : 1;
-  const float inverse = 1.0f / factor;
+}
+
+/// By a whole wave, where each token has a factor of its own.
+REGARD_DEVICE float made_factor(const float (&x)[2][width], const PortableAppendArguments& a,
+                                const Side& side, i32 row) {
+  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+  float most = 0;
 #pragma unroll
-  for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
+  for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
+  const float factor = factor_of_largest(largest_of_lanes(most, lanes_of_row));
+  if (row < side.heads && lane() % lanes_of_row == 0) side.factor[row * side.next_factor] = factor;
+  return factor;
 }
 
 /// In the cache, or of queries. By a whole wave.
 template <DType dtype, bool in_cache>
-REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, i32 head,
-                                const Place& place, const Angles& angles, const Loaded& loaded) {
-  const bool rotates = side.table_row >= 0 && place.first[0] < a.added.rotary;
+REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, const Place& place,
+                                const Angles& angles, const Factors& factors, const Loaded& loaded) {
   i64 to[2];
 #pragma unroll
   for (i32 i = 0; i < 2; ++i) to[i] = side.columns.element(place.first[i]) * bytes_of<dtype>;
 #pragma unroll
   for (i32 row = 0; row < rows_at_once; ++row) {
     Octet<dtype> octets[2];
-    const bool exists = head + row < side.heads;
     if constexpr (dtype == config::dtype)
       octets[0] = loaded.octets[row][0], octets[1] = loaded.octets[row][1];
     if constexpr (bytes_of<config::dtype> > 1) {
@@ -205,35 +208,21 @@ REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& si
         float x[2][width];
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) elements_of<config::dtype>(x[i], loaded.octets[row][i].words);
-        if (rotates) rotate(x, a.added, angles, place);
-        if constexpr (in_cache && bytes_of<dtype> == 1) scale_row(x, a, side, head + row);
+        if (side.table_row >= 0 && place.first[0] < a.added.rotary) rotate(x, a.added, angles, place);
+        if constexpr (in_cache && bytes_of<dtype> == 1) {
+          const float inverse =
+              1.0f / (has_token_factors(a) ? made_factor(x, a, side, row) : factors.of_row[row]);
+#pragma unroll
+          for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
+        }
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) octets[i] = octet_of<dtype>(x[i]);
       }
     }
 #pragma unroll
     for (i32 i = 0; i < 2; ++i)
-      if (exists && place.first[i] < side.n)
-        store_octet(side.to + (head + row) * side.next_to + to[i], side.columns.step, octets[i]);
-  }
-}
-
-/// In the cache, or of queries. By a whole wave.
-template <DType dtype, bool in_cache>
-REGARD_DEVICE void write_octets(const PortableAppendArguments& a, const Side& side) {
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row), together = static_cast<i32>(a.heads_together);
-#pragma unroll 1
-  for (i32 block = 0; block < side.n; block += 2 * width * lanes_of_row) {
-    const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a, side) : 0);
-    Angles angles;
-    if (side.table_row >= 0 && place.first[0] < a.added.rotary)
-      load_angles(angles, a.added, side.table_row, place);
-#pragma unroll 1
-    for (i32 head = 0; head < together; head += rows_at_once) {
-      Loaded loaded;
-      load_octets(loaded, side, head, place);
-      store_octets<dtype, in_cache>(a, side, head, place, angles, loaded);
-    }
+      if (row < side.heads && place.first[i] < side.n)
+        store_octet(side.to + row * side.next_to + to[i], side.columns.step, octets[i]);
   }
 }
 

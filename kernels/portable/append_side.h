@@ -10,12 +10,15 @@ namespace regard {
 /// Rows of one token, one for each of some heads: its keys, its values, or its queries.
 struct Side {
   const u8* from;
+  i64 next_from;  // bytes to the next head
+  i32 n, heads;   // columns of a row; heads that there are, or none if they go nowhere
   u8* to;
-  float* factor;                        // null: 1
-  i64 next_from, next_to, next_factor;  // to the next head: bytes, bytes, elements
-  Columns columns;                      // of `to`
-  i32 n, heads;                         // columns of a row; heads that are written, which may be none
-  i64 table_row;                        // negative: no rope
+  i64 next_to;
+  Columns columns;  // of `to`
+  bool has_factors;
+  float* factor;
+  i64 next_factor;  // elements
+  i64 table_row;    // negative: no rope
 };
 
 /// The first number of a pair after its rotation, and the second one. Each product that is rounded is named
@@ -58,15 +61,10 @@ REGARD_DEVICE float largest_of_lanes(float x, i32 lanes_of_row) {
   return x;
 }
 
-/// The factor of a row in the cache, by which its numbers are divided: one that is given, or where each token
-/// has its own that of its largest absolute value, which one lane writes.
-REGARD_DEVICE float factor_of_row(const Arguments& a, float* in_memory, float most, bool writes) {
-  if (same_type || in_memory == nullptr) return 1;
-  if (!has_token_factors(a)) return *in_memory;
+/// Where each token has a factor of its own: that of a row with this largest absolute value.
+REGARD_DEVICE float factor_of_largest(float most) {
   constexpr float smallest_normal = 0x1p-126f;
-  const float factor = most / largest_number >= smallest_normal ? most / largest_number : 1;
-  if (writes) *in_memory = factor;
-  return factor;
+  return most / largest_number >= smallest_normal ? most / largest_number : 1;
 }
 
 }  // namespace regard

@@ -19,8 +19,8 @@ std::span<const Rule> rules() {
   return list;
 }
 
-/// With few tokens every row has lanes of its own; with many, lanes handle two heads of a token, whose place
-/// they find once.
+/// With few tokens each head has lanes of its own; with many, some heads of a token share them, which find
+/// its place once.
 PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   PortableAppendSchedule schedule;
   const std::int64_t columns = std::max(p.d, p.dv),
@@ -30,7 +30,7 @@ PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   constexpr std::int64_t few = 256;  // threads of a multiprocessor
   const std::int64_t threads = product({new_tokens(p), p.hk, schedule.lanes_of_row});
   const bool many = threads > few * std::max<std::int64_t>(target.units, 1);
-  schedule.heads_together = many ? std::min<std::int64_t>(p.hk, 2) : 1;
+  schedule.heads_together = many ? std::min<std::int64_t>(p.hk, append_heads(bytes_of(p.dtype))) : 1;
   return schedule;
 }
 
