@@ -61,7 +61,7 @@ REGARD_DEVICE bool rotates_octets(const PortableAppendArguments& a) {
     case Rope::none:
       return true;
     case Rope::half:
-      return pairs % width == 0 && pairs / width <= a.lanes_of_row;
+      return pairs % width == 0 && pairs / width <= lanes_of(a);
     case Rope::interleaved:
       return a.added.rotary % width == 0;
   }
@@ -70,7 +70,7 @@ REGARD_DEVICE bool rotates_octets(const PortableAppendArguments& a) {
 /// Whether rows of keys and values are whole octets. The same for all threads.
 REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
   const i32 longest = larger(a.d, a.dv);
-  const bool fit = !has_token_factors(a) || longest <= 2 * width * static_cast<i32>(a.lanes_of_row);
+  const bool fit = !has_token_factors(a) || longest <= 2 * width * lanes_of(a);
   const bool k_together = a.cache.k_chunk == 0 || elements_together(a) % width == 0;
   return a.d % width == 0 && a.dv % width == 0 && fit && k_together && rotates_octets(a) &&
          octets_are_aligned<config::dtype>(a.added.k) && octets_are_aligned<config::dtype>(a.added.v) &&
@@ -80,7 +80,7 @@ REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
 
 REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64 head, bool exists) {
   const Token token = exists ? new_token(a, number) : Token{};
-  const i64 heads = exists ? smaller(a.heads_together, a.hk - head) : 0;
+  const i64 heads = exists ? smaller<i64>(heads_of(a), a.hk - head) : 0;
   Side k = keys_of(a, token, head, heads), v = values_of(a, token, head, heads);
   if (!have_octets(a)) {
     put_into_cache(k, v, a, token, head);
@@ -88,7 +88,7 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
     for (i32 side = 0; side < 2; ++side) write_elements<config::kv, true>(a, side == 0 ? k : v);
     return;
   }
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+  const i32 lanes_of_row = lanes_of(a);
 #pragma unroll 1
   for (i32 block = 0; block < larger(a.d, a.dv); block += 2 * width * lanes_of_row) {
     const Place of_k = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0),
@@ -112,7 +112,7 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
   const Token token = query_token(a, number);
   if (token.sequence >= a.b) return;
   Side side = side_of(a.added.q, a.q, Rows{}, bytes_of<config::dtype>, token, head,
-                      smaller(a.heads_together, a.hq - head));
+                      smaller<i64>(heads_of(a), a.hq - head));
   side.n = a.d, side.columns = {0, a.d, 1};
   side.to =
       static_cast<u8*>(a.q.data) + element_of(a.q, token.batch, head, token.row) * bytes_of<config::dtype>;
@@ -120,7 +120,7 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
   const bool octets = a.d % width == 0 && rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.q) &&
                       octets_are_aligned<config::dtype>(a.q);
   if (!octets) return write_elements<config::dtype, false>(a, side);
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+  const i32 lanes_of_row = lanes_of(a);
 #pragma unroll 1
   for (i32 block = 0; block < a.d; block += 2 * width * lanes_of_row) {
     const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0);
@@ -142,19 +142,21 @@ REGARD_KERNEL(regard::PortableAppendArguments, regard::threads, regard::resident
   using namespace regard;
   const PortableAppendArguments& a = arguments;
   launch_dependent_grids();
-  const u32 lanes_of_row = static_cast<u32>(a.lanes_of_row), together = static_cast<u32>(a.heads_together);
-  const u32 parts_of_token = (static_cast<u32>(a.hk) + together - 1) / together;
-  const u32 rows_of_block = threads / lanes_of_row;
+  const u32 lane_bits = static_cast<u32>(a.lane_bits), head_bits = static_cast<u32>(a.head_bits);
+  const auto parts = [&](i64 heads) {
+    return (static_cast<u32>(heads) + (1u << head_bits) - 1) >> head_bits;
+  };
+  const u32 parts_of_token = parts(a.hk), rows_of_block = threads >> lane_bits;
   const u32 row_groups = static_cast<u32>(count_of_new_tokens(a)) * parts_of_token;
-  const u32 blocks_of_added = (row_groups + rows_of_block - 1) / rows_of_block;
-  u32 group = block_index() * rows_of_block + thread() / lanes_of_row;
+  const u32 blocks_of_added = static_cast<u32>(((u64{row_groups} << lane_bits) + threads - 1) / threads);
+  u32 group = block_index() * rows_of_block + (thread() >> lane_bits);
   if (block_index() < blocks_of_added) {
-    write_token(a, group / parts_of_token, group % parts_of_token * together, group < row_groups);
+    write_token(a, group / parts_of_token, group % parts_of_token << head_bits, group < row_groups);
     return;
   }
-  group -= blocks_of_added * rows_of_block;
-  const u32 parts_of_query = (static_cast<u32>(a.hq) + together - 1) / together;
-  const u32 query = group / parts_of_query;
-  if constexpr (bytes_of<config::dtype> > 1)
-    if (query < static_cast<u32>(a.tq)) rotate_query(a, query, group % parts_of_query * together);
+  if constexpr (bytes_of<config::dtype> > 1) {
+    group -= blocks_of_added * rows_of_block;
+    const u32 parts_of_query = parts(a.hq), query = group / parts_of_query;
+    if (query < static_cast<u32>(a.tq)) rotate_query(a, query, group % parts_of_query << head_bits);
+  }
 }

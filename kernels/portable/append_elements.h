@@ -49,9 +49,9 @@ REGARD_DEVICE void copy_element(u8* to, const u8* from) {
 /// `side` of each group of lanes. In the cache, or of queries. By a whole wave.
 template <DType dtype, bool in_cache>
 REGARD_DEVICE void write_elements(const PortableAppendArguments& a, Side side) {
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row), begin = lane() % lanes_of_row;
+  const i32 lanes_of_row = lanes_of(a), begin = lane() & (lanes_of_row - 1);
 #pragma unroll 1
-  for (i32 head = 0; head < static_cast<i32>(a.heads_together); ++head) {
+  for (i32 head = 0; head < heads_of(a); ++head) {
     const i32 n = head < side.heads ? side.n : 0;
     float factor = 1;
     if (in_cache && has_token_factors(a)) {

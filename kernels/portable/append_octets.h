@@ -74,7 +74,7 @@ REGARD_DEVICE i32 lanes_of_halves(const Arguments& a) {
 }
 /// Of the columns from `block` on.
 REGARD_DEVICE Place place_of_lane(i32 block, i32 lanes_of_row, i32 of_halves) {
-  const i32 number = lane() % lanes_of_row;
+  const i32 number = lane() & (lanes_of_row - 1);
   if (number < of_halves) return {{number * width, (number + of_halves) * width}};
   const i32 first = block + (number + of_halves) * width;
   return {{first, first + (lanes_of_row - of_halves) * width}};
@@ -182,12 +182,12 @@ REGARD_DEVICE void load_factors(Factors& factors, const Arguments& a, const Side
 /// By a whole wave, where each token has a factor of its own.
 REGARD_DEVICE float made_factor(const float (&x)[2][width], const PortableAppendArguments& a,
                                 const Side& side, i32 row) {
-  const i32 lanes_of_row = static_cast<i32>(a.lanes_of_row);
+  const i32 lanes_of_row = lanes_of(a);
   float most = 0;
 #pragma unroll
   for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
   const float factor = factor_of_largest(largest_of_lanes(most, lanes_of_row));
-  if (row < side.heads && lane() % lanes_of_row == 0) side.factor[row * side.next_factor] = factor;
+  if (row < side.heads && (lane() & (lanes_of_row - 1)) == 0) side.factor[row * side.next_factor] = factor;
   return factor;
 }
 

@@ -7,8 +7,8 @@
 namespace regard {
 
 struct PortableAppendSchedule {
-  i64 lanes_of_row = 1;    // a power of two up to a wave
-  i64 heads_together = 1;  // of a token, by the same lanes; at most append_heads
+  i64 lane_bits = 0;  // a row has 2^lane_bits lanes, up to a wave
+  i64 head_bits = 0;  // by which 2^head_bits heads of a token are handled, at most append_heads
 };
 
 using PortableAppendArguments = KernelArguments<PortableAppendSchedule>;

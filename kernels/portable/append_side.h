@@ -7,6 +7,14 @@
 
 namespace regard {
 
+/// The lanes of a row, and the heads that they handle.
+REGARD_DEVICE i32 lanes_of(const PortableAppendArguments& a) {
+  return 1 << a.lane_bits;
+}
+REGARD_DEVICE i32 heads_of(const PortableAppendArguments& a) {
+  return 1 << a.head_bits;
+}
+
 /// Rows of one token, one for each of some heads: its keys, its values, or its queries.
 struct Side {
   const u8* from;

@@ -23,14 +23,14 @@ std::span<const Rule> rules() {
 /// its place once.
 PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   PortableAppendSchedule schedule;
-  const std::int64_t columns = std::max(p.d, p.dv),
-                     lanes = ceil_divide(columns, std::int64_t{append_columns_of_lane});
-  schedule.lanes_of_row = std::min<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(lanes))), target.wave);
+  const std::int64_t columns = std::max(p.d, p.dv);
+  while (append_columns_of_lane << schedule.lane_bits < columns && 1 << schedule.lane_bits < target.wave)
+    ++schedule.lane_bits;
   constexpr std::int64_t few = 256;  // threads of a multiprocessor
-  const std::int64_t threads = product({new_tokens(p), p.hk, schedule.lanes_of_row});
+  const std::int64_t threads = product({new_tokens(p), p.hk, std::int64_t{1} << schedule.lane_bits});
   const bool many = threads > few * std::max<std::int64_t>(target.units, 1);
-  schedule.heads_together = many ? std::min<std::int64_t>(p.hk, append_heads(bytes_of(p.dtype))) : 1;
+  while (many && 2 << schedule.head_bits <= std::min<std::int64_t>(p.hk, append_heads(bytes_of(p.dtype))))
+    ++schedule.head_bits;
   return schedule;
 }
 
@@ -40,7 +40,7 @@ Seconds seconds(const Plan& plan, const Stage&) {
 
 std::vector<ScheduleNumber> numbers(const Schedule& schedule) {
   const auto own = schedule.as<PortableAppendSchedule>();
-  return {{"lanes_of_row", own.lanes_of_row}, {"heads_together", own.heads_together}};
+  return {{"lane_bits", own.lane_bits}, {"head_bits", own.head_bits}};
 }
 
 }  // namespace
@@ -49,9 +49,10 @@ Stage append_on_gpu(const Problem& p, const Target& target) {
   const Target::Tile* tile = first_tile(target, portable_append.name);
   const std::int64_t warps = tile == nullptr ? 1 : tile->algorithm.warps;
   const PortableAppendSchedule schedule = schedule_of(p, target);
-  const std::int64_t rows_of_block = warps * target.wave / schedule.lanes_of_row;
+  const std::int64_t rows_of_block = warps * target.wave >> schedule.lane_bits;
   const auto blocks = [&](std::int64_t tokens, std::int64_t heads) {
-    return ceil_divide(product({tokens, ceil_divide(heads, schedule.heads_together)}), rows_of_block);
+    const std::int64_t parts = ceil_divide(heads, std::int64_t{1} << schedule.head_bits);
+    return ceil_divide(product({tokens, parts}), rows_of_block);
   };
   const std::int64_t grid =
       sum({blocks(new_tokens(p), p.hk), rotates_queries(p) ? blocks(query_tokens(p), p.hq) : 0});
