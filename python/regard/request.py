@@ -129,6 +129,8 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
         raise invalid(f"{name} is True, which requests a result that {pass_} does not have")
     if "bias" in tensors and "grad_bias" in specs:
         _refuse_gradient_of_broadcast(tensors["bias"], specs["grad_bias"])
-    zeros = varlen or "lengths_q" in tensors or "lengths_k" in tensors
+    # Forward writes all rows of O and LSE also where there are fewer keys, and that saves a GPU a whole launch.
+    has_keys = pass_ != "fwd" or "dropout_mask" in specs
+    zeros = varlen or "lengths_q" in tensors or (has_keys and "lengths_k" in tensors)
     run_options = {"seed": seed, "offset": offset, "stream": stream}
     return Request(text, dtype, tensors, specs, zeros, longest, (target, family, threads), run_options)

@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard  # noqa: E402
+from regard.request import read  # noqa: E402
 
 
 class Labelled(torch.Tensor):
@@ -121,6 +122,18 @@ def test_rows_past_a_length_are_zero():
     for _ in range(3):
         torch.full((2, 40, 4, 16), torch.nan)  # may be allocated next
         assert (regard.attention(q, k, v, lengths_q=whole(40, 7))[1, 7:] == 0).all()
+
+
+def test_rows_without_keys_are_written():
+    q, k, v = tensors(1)
+    inputs, lengths = {"q": q, "k": k, "v": v}, {"lengths_k": whole(40, 0)}
+    assert not read("fwd", inputs, lengths, {}).zeros  # so that results need not be cleared first
+    assert read("fwd", inputs, {**lengths, "dropout": 0.5}, {"dropout_mask": True}).zeros
+    for _ in range(3):
+        torch.full((2, 40, 4, 16), torch.nan), torch.full((2, 4, 40), torch.nan)  # may be allocated next
+        o, lse = regard.attention(q, k, v, lse=True, **lengths)
+        assert (o[1] == 0).all() and (lse[1] == -torch.inf).all()
+        assert o.isfinite().all() and lse[0].isfinite().all()
 
 
 def test_what_is_wrong_is_still_refused():
