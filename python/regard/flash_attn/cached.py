@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..torch import attention
+from ..torch.autograd import unrecorded
 from ..torch.tensors import refuse_others, refuse_without_strides
 from ..words import quote
 from . import flavour
@@ -39,10 +40,11 @@ class Cache(NamedTuple):
     left_padding: Tensor | None = None
     table: Tensor | None = None
     names: Names = Names()
+    waits: bool = True  # for lengths on a GPU, to compare them with the table, as flash_attn 2 does
 
     def is_given(self) -> bool:
         """Whether it has anything that plain keys and values do not have."""
-        return any(part is not None for part in (self.batch_idx, self.left_padding, self.table))
+        return self.table is not None or self.batch_idx is not None or self.left_padding is not None
 
     @property
     def rows(self) -> Any:
@@ -62,7 +64,8 @@ class New(NamedTuple):
     positions: Tensor | None = None  # where the rotation of each sequence, if any, begins; None: at its length
 
     def is_given(self) -> bool:
-        return any(part is not None for part in (self.k, self.v, self.cos, self.sin, self.offsets))
+        tokens = self.k is not None or self.v is not None or self.offsets is not None
+        return tokens or self.cos is not None or self.sin is not None
 
 
 def attend_cached(
@@ -73,12 +76,12 @@ def attend_cached(
     words: those of the scores, and of packed queries if they are packed.
     """
     refuse_wrong_tensors(q, cache, new)
-    words = without_idle_sides(words, cache.rows, cache.rows)
-    out, lse = attend(q, cache, new, words, wants_lse, memory)
-    return out, None if lse is None else lse_as_flash_attn(lse, cache.rows, flavour.chosen() == "cuda")
+    rows = cache.rows
+    out, lse = attend(q, cache, new, without_idle_sides(words, rows, rows), wants_lse, memory)
+    return out, None if lse is None else lse_as_flash_attn(lse, rows, flavour.chosen() == "cuda")
 
 
-@torch.no_grad()
+@unrecorded
 def attend(
     q: Tensor,
     cache: Cache,
@@ -90,8 +93,11 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """chunk: how many keys a chunk of FlashAttention-3's chunked attention has."""
     (q,) = with_rows_contiguous(q)
-    options = {**words, **_cache_options(q, cache, words), **_new_options(cache, new)}
-    _refuse_beyond_table(cache, options)
+    options = {**words, **_cache_options(q, cache, words)}
+    if new.is_given():
+        options |= _new_options(cache, new)
+    if cache.table is not None and not torch.compiler.is_compiling():
+        _refuse_beyond_table(cache, options)
     if chunk:
         options = within_chunk(chunk, options)
         options["ranges"] = chunk_ranges(q, _keys(cache, options), chunk, options)
@@ -128,11 +134,12 @@ def refuse_wrong_tensors(q: Tensor, cache: Cache, new: New) -> None:
 def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, Any]:
     names, packed = cache.names, "offsets_q" in words
     batch = sequences_between("cu_seqlens_q", words["offsets_q"]) if packed else q.shape[0]
-    options: dict[str, Any] = {
-        "lengths_k": _lengths(cache, batch),
-        "left_padding": cache.left_padding,
-        "cache_index": cache.batch_idx,
-    }
+    options: dict[str, Any] = {}
+    lengths = _lengths(cache, batch)
+    if lengths is not None:
+        options["lengths_k"] = lengths
+    if cache.left_padding is not None:
+        options["left_padding"] = cache.left_padding
     if cache.table is not None:
         if cache.batch_idx is not None:
             raise invalid(
@@ -143,7 +150,9 @@ def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, 
         options["sk"] = cache.rows
     elif packed or cache.batch_idx is not None or cache.k.shape[0] != batch:
         options["cache"] = cache.k.shape[0]
-    return {name: option for name, option in options.items() if option is not None}
+    if cache.batch_idx is not None:
+        options["cache_index"] = cache.batch_idx
+    return options
 
 
 def _lengths(cache: Cache, batch: int) -> Tensor | None:
@@ -209,21 +218,24 @@ def _rotary_options(cache: Cache, new: New, cos: Tensor, sin: Tensor) -> dict[st
 
 
 def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
-    """flash_attn's error for lengths beyond the table, where the host may wait for them: kernels stop at its end."""
-    lengths = options.get("lengths_k")
-    if cache.table is None or lengths is None or lengths.numel() == 0 or torch.compiler.is_compiling():
-        return
-    if lengths.is_meta or (lengths.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return
+    """flash_attn's error for lengths beyond the table, where the host knows them: kernels stop at its end."""
     offsets, k_new = options.get("offsets_new"), options.get("k_new")
-    if lengths.dtype not in (torch.int32, torch.int64) or lengths.dim() != 1:
-        return  # which the call refuses
-    if offsets is not None:
-        if offsets.device != lengths.device or offsets.shape[0] != lengths.shape[0] + 1 or offsets.is_complex():
+    added = 0 if k_new is None or offsets is not None else k_new.shape[1]
+    lengths = cache.lengths
+    if isinstance(lengths, Tensor):
+        if lengths.is_cuda and (not cache.waits or torch.cuda.is_current_stream_capturing()):
             return
-        longest = int((lengths + offsets.diff()).max())
+        if lengths.dim() != 1 or lengths.dtype not in (torch.int32, torch.int64) or lengths.is_meta:
+            return  # which the call refuses
+        if offsets is not None:
+            if offsets.device != lengths.device or offsets.shape[0] != lengths.shape[0] + 1 or offsets.is_complex():
+                return
+            lengths = lengths + offsets.diff()
+        longest = max(lengths.tolist(), default=0) + added
+    elif lengths is not None and offsets is None:
+        longest = lengths + added
     else:
-        longest = int(lengths.max()) + (0 if k_new is None else k_new.shape[1])
+        return
     if longest > cache.rows:
         raise RuntimeError(
             f"{cache.names.table} has room for {cache.rows} rows of a sequence, and {cache.names.lengths} with the new "

@@ -68,7 +68,7 @@ def _flash_attn_forward(
         cu_seqlens_k_new,
         seqlens_rotary,
     )
-    cache = Cache(k, v, seqused_k, kv_batch_idx, leftpad_k, page_table, _NAMES)
+    cache = Cache(k, v, seqused_k, kv_batch_idx, leftpad_k, page_table, _NAMES, waits=False)
     rows_of_q = (cu_seqlens_q, seqused_q, max_seqlen_q)
     if new.is_given() or cache.is_given() or (cu_seqlens_q is not None and cu_seqlens_k is None):
         refuse_of_caches(cu_seqlens_k, qv)

@@ -185,7 +185,7 @@ def flash_attn_with_kvcache(
     """
     refuse_of_caches(None, qv)
     words = score_words(softmax_scale, causal, window_size, softcap)
-    cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, _NAMES)
+    cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, _NAMES, waits=False)
     interleaved = is_on("rotary_interleaved", rotary_interleaved)
     new = New(k, v, rotary_cos, rotary_sin, interleaved, cu_seqlens_k_new, rotary_seqlens)
     descale = (q_descale, k_descale, v_descale)

@@ -15,7 +15,7 @@ from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
 from .caching import attention_appended, has_cache, refuse_recorded, written_factors
 from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
-from .tensors import bare, is_eager, refuse_types, written
+from .tensors import are_bare, bare, is_eager, refuse_types, written
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def attention(
     if appends:
         refuse_types(k_new=options["k_new"], v_new=options.get("v_new"))
         refuse_recorded(q, k, v, options["k_new"], options["v_new"])
-    eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
+    ordinary = are_bare(options)
+    eager, with_gradients = is_eager(q), is_recorded(q, k, v, {} if ordinary else options)
     if with_gradients or not eager:
         refuse_to_write(outputs)
         if with_gradients and torch.are_deterministic_algorithms_enabled():
@@ -99,7 +100,7 @@ def attention(
         if appends:
             return attention_appended(q, k, v, options, outputs)
         return operated(q, k, v, options, outputs)
-    if options:
+    if not ordinary:
         options = {name: bare(option) for name, option in options.items()}
     run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
     results = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)

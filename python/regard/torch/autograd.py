@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy
 import torch
@@ -16,11 +17,31 @@ from ..shapes import LAYOUTS
 from .profiling import BACKWARD, FORWARD, is_profiled, shown
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain, tensor_names
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
     if not torch.is_grad_enabled():
         return False
     return (options and any_learned(options)) or q.requires_grad or k.requires_grad or v.requires_grad
+
+
+def unrecorded(function: F) -> F:
+    """What torch.no_grad() does as a decorator, in a fraction of its time except where PyTorch compiles."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_compiling():
+            with torch.no_grad():
+                return function(*arguments, **named)
+        was = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
+            return function(*arguments, **named)
+        finally:
+            torch._C._set_grad_enabled(was)
+
+    return cast(F, call)
 
 
 def any_learned(options: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from ..errors import invalid, wrong_type
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types that can have gradients
 INPUTS = ("q", "k", "v")
+_STRIDED = torch.strided
 _PLAIN = (Tensor, torch.nn.Parameter)
 _TRACED = ("FakeTensor", "FunctionalTensor")  # used by PyTorch for tracing; importing the classes themselves costs time
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
@@ -34,6 +35,8 @@ def refuse_types(**inputs: Any) -> None:
 def refuse_without_strides(**inputs: Any) -> None:
     """Refuses all but dense tensors, which can be viewed and measured before the library sees them."""
     for name, value in inputs.items():
+        if type(value) is Tensor and value.layout is _STRIDED and not value.is_nested:
+            continue
         if not isinstance(value, Tensor):
             raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a tensor of PyTorch")
         if value.layout != torch.strided or value.is_nested:
@@ -44,6 +47,17 @@ def refuse_without_strides(**inputs: Any) -> None:
 def refuse_others(**inputs: Any) -> None:
     """The same for arguments that may be absent, None."""
     refuse_without_strides(**{name: value for name, value in inputs.items() if value is not None})
+
+
+def are_bare(options: dict[str, Any]) -> bool:
+    """Whether `bare` would change none of them."""
+    for option in options.values():
+        if type(option) is Tensor:
+            if option.requires_grad:
+                return False
+        elif isinstance(option, Tensor):
+            return False
+    return True
 
 
 def bare(value: Any) -> Any:
