@@ -93,18 +93,22 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
   for (i32 block = 0; block < larger(a.d, a.dv); block += 2 * width * lanes_of_row) {
     const Place of_k = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0),
                 of_v = place_of_lane(block, lanes_of_row, 0);
-    // What is read does not depend on where it goes, so rows are requested before that is looked up.
-    Loaded keys, values;
-    load_octets(keys, k, of_k);
-    load_octets(values, v, of_v);
-    if (block == 0) put_into_cache(k, v, a, token, head);
-    Factors of_keys, of_values;
-    load_factors(of_keys, a, k);
-    load_factors(of_values, a, v);
     Angles angles;
-    if (k.table_row >= 0 && of_k.first[0] < a.added.rotary) load_angles(angles, a.added, k.table_row, of_k);
-    store_octets<config::kv, true>(a, v, of_v, angles, of_values, values);
-    store_octets<config::kv, true>(a, k, of_k, angles, of_keys, keys);
+#pragma unroll 1
+    for (i32 i = 0; i < heads_of(a); ++i) {
+      // What is read does not depend on where it goes, so it is requested before that is looked up.
+      Loaded keys, values;
+      load_octets(keys, k, i, of_k);
+      load_octets(values, v, i, of_v);
+      if (i == 0) {
+        if (block == 0) put_into_cache(k, v, a, token, head);
+        if (k.table_row >= 0 && of_k.first[0] < a.added.rotary)
+          load_angles(angles, a.added, k.table_row, of_k);
+      }
+      const float of_keys = given_factor(a, k, i), of_values = given_factor(a, v, i);
+      store_octets<config::kv, true>(a, v, i, of_v, angles, of_values, values);
+      store_octets<config::kv, true>(a, k, i, of_k, angles, of_keys, keys);
+    }
   }
 }
 
@@ -124,17 +128,22 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
 #pragma unroll 1
   for (i32 block = 0; block < a.d; block += 2 * width * lanes_of_row) {
     const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0);
-    Loaded loaded;
-    load_octets(loaded, side, place);
     Angles angles;
     if (place.first[0] < a.added.rotary) load_angles(angles, a.added, side.table_row, place);
-    store_octets<config::dtype, false>(a, side, place, angles, {}, loaded);
+#pragma unroll 1
+    for (i32 i = 0; i < heads_of(a); ++i) {
+      Loaded loaded;
+      load_octets(loaded, side, i, place);
+      store_octets<config::dtype, false>(a, side, i, place, angles, 1, loaded);
+    }
   }
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 12 waves of 64 lanes 168.
-constexpr i32 resident_blocks = (wave == 64 ? 12 : 16) / config::warps;
+/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread, 16 leave 128, and 12 waves of 64
+/// lanes 168.
+constexpr i32 resident_warps = wave == 64 ? 12 : bytes_of<config::dtype> > 2 ? 16 : 20;
+constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard
 

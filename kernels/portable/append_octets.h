@@ -147,83 +147,67 @@ REGARD_DEVICE void rotate(float (&x)[2][width], const NewTokens& added, const An
   }
 }
 
-/// Rows of some heads, whose loads are in flight together.
-constexpr i32 rows_at_once = append_heads(bytes_of<config::dtype>);
+/// A lane's part of a row.
 struct Loaded {
-  Octet<config::dtype> octets[rows_at_once][2];
+  Octet<config::dtype> octets[2];
 };
 
-REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, const Place& place) {
+/// Of one of the side's heads.
+REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, i32 head, const Place& place) {
 #pragma unroll
-  for (i32 row = 0; row < rows_at_once; ++row) {
-#pragma unroll
-    for (i32 i = 0; i < 2; ++i) {
-      loaded.octets[row][i] = {};
-      if (row < side.heads && place.first[i] < side.n)
-        load_words(loaded.octets[row][i].words,
-                   side.from + row * side.next_from + place.first[i] * bytes_of<config::dtype>);
-    }
+  for (i32 i = 0; i < 2; ++i) {
+    loaded.octets[i] = {};
+    if (head < side.heads && place.first[i] < side.n)
+      load_words(loaded.octets[i].words,
+                 side.from + head * side.next_from + place.first[i] * bytes_of<config::dtype>);
   }
 }
 
-/// Factors that are given, or 1.
-struct Factors {
-  float of_row[rows_at_once];
-};
-REGARD_DEVICE void load_factors(Factors& factors, const Arguments& a, const Side& side) {
-#pragma unroll
-  for (i32 row = 0; row < rows_at_once; ++row) {
-    factors.of_row[row] = 1;
-    if (!same_type && side.has_factors && !has_token_factors(a) && row < side.heads)
-      factors.of_row[row] = side.factor[row * side.next_factor];
-  }
+/// The factor that is given for a head, or 1.
+REGARD_DEVICE float given_factor(const Arguments& a, const Side& side, i32 head) {
+  if (same_type || !side.has_factors || has_token_factors(a) || head >= side.heads) return 1;
+  return side.factor[head * side.next_factor];
 }
 
 /// By a whole wave, where each token has a factor of its own.
 REGARD_DEVICE float made_factor(const float (&x)[2][width], const PortableAppendArguments& a,
-                                const Side& side, i32 row) {
+                                const Side& side, i32 head) {
   const i32 lanes_of_row = lanes_of(a);
   float most = 0;
 #pragma unroll
   for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
   const float factor = factor_of_largest(largest_of_lanes(most, lanes_of_row));
-  if (row < side.heads && (lane() & (lanes_of_row - 1)) == 0) side.factor[row * side.next_factor] = factor;
+  if (head < side.heads && (lane() & (lanes_of_row - 1)) == 0) side.factor[head * side.next_factor] = factor;
   return factor;
 }
 
 /// In the cache, or of queries. By a whole wave.
 template <DType dtype, bool in_cache>
-REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, const Place& place,
-                                const Angles& angles, const Factors& factors, const Loaded& loaded) {
-  i64 to[2];
+REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, i32 head,
+                                const Place& place, const Angles& angles, float factor,
+                                const Loaded& loaded) {
+  Octet<dtype> octets[2];
+  if constexpr (dtype == config::dtype) octets[0] = loaded.octets[0], octets[1] = loaded.octets[1];
+  if constexpr (bytes_of<config::dtype> > 1) {
+    if (dtype != config::dtype || side.table_row >= 0) {
+      float x[2][width];
 #pragma unroll
-  for (i32 i = 0; i < 2; ++i) to[i] = side.columns.element(place.first[i]) * bytes_of<dtype>;
+      for (i32 i = 0; i < 2; ++i) elements_of<config::dtype>(x[i], loaded.octets[i].words);
+      if (side.table_row >= 0 && place.first[0] < a.added.rotary) rotate(x, a.added, angles, place);
+      if constexpr (in_cache && bytes_of<dtype> == 1) {
+        const float inverse = 1.0f / (has_token_factors(a) ? made_factor(x, a, side, head) : factor);
 #pragma unroll
-  for (i32 row = 0; row < rows_at_once; ++row) {
-    Octet<dtype> octets[2];
-    if constexpr (dtype == config::dtype)
-      octets[0] = loaded.octets[row][0], octets[1] = loaded.octets[row][1];
-    if constexpr (bytes_of<config::dtype> > 1) {
-      if (dtype != config::dtype || side.table_row >= 0) {
-        float x[2][width];
-#pragma unroll
-        for (i32 i = 0; i < 2; ++i) elements_of<config::dtype>(x[i], loaded.octets[row][i].words);
-        if (side.table_row >= 0 && place.first[0] < a.added.rotary) rotate(x, a.added, angles, place);
-        if constexpr (in_cache && bytes_of<dtype> == 1) {
-          const float inverse =
-              1.0f / (has_token_factors(a) ? made_factor(x, a, side, row) : factors.of_row[row]);
-#pragma unroll
-          for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
-        }
-#pragma unroll
-        for (i32 i = 0; i < 2; ++i) octets[i] = octet_of<dtype>(x[i]);
+        for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
       }
-    }
 #pragma unroll
-    for (i32 i = 0; i < 2; ++i)
-      if (row < side.heads && place.first[i] < side.n)
-        store_octet(side.to + row * side.next_to + to[i], side.columns.step, octets[i]);
+      for (i32 i = 0; i < 2; ++i) octets[i] = octet_of<dtype>(x[i]);
+    }
   }
+  u8* const to = side.to + head * side.next_to;
+#pragma unroll
+  for (i32 i = 0; i < 2; ++i)
+    if (head < side.heads && place.first[i] < side.n)
+      store_octet(to + side.columns.element(place.first[i]) * bytes_of<dtype>, side.columns.step, octets[i]);
 }
 
 }  // namespace regard

@@ -26,9 +26,9 @@ TEST(EmulatedAppend, PortablePutsTokensWhereTheyBelong) {
                     "append fp16 b=1 h=9 sk=64 d=64 paged=16 slots=int64 tnew=9 pages=12"},
                    path());
   expect_right("append fp16 b=4 h=2 sk=64 d=64 paged=16 lengths snew=5", path(), {.padded_rows = true});
-  // Wider than two octets of each lane; and so many tokens that a lane has two heads of each, or one.
+  // Wider than two octets of each lane; and so many tokens that a lane has two heads of each, and then one.
   expect_right("append fp16 b=2 h=1 sk=64 d=576 dv=512 paged=16 lengths snew=3 rope=half rotary=64", path());
-  expect_right("append fp16 b=3 h=3 sk=512 d=256 paged=16 lengths snew=400 rope=half rotary=64", path());
+  expect_right("append fp16 b=3 h=3 sk=1024 d=256 paged=16 lengths snew=950 rope=half rotary=64", path());
 }
 
 TEST(EmulatedAppend, PortableRotatesKeys) {

@@ -19,17 +19,18 @@ std::span<const Rule> rules() {
   return list;
 }
 
-/// With few tokens each head has lanes of its own; with many, some heads of a token share them, which find
-/// its place once.
+/// With few tokens each head has lanes of its own; with many, lanes handle several heads of a token, whose
+/// place they find once.
 PortableAppendSchedule schedule_of(const Problem& p, const Target& target) {
   PortableAppendSchedule schedule;
   const std::int64_t columns = std::max(p.d, p.dv);
   while (append_columns_of_lane << schedule.lane_bits < columns && 1 << schedule.lane_bits < target.wave)
     ++schedule.lane_bits;
-  constexpr std::int64_t few = 256;  // threads of a multiprocessor
-  const std::int64_t threads = product({new_tokens(p), p.hk, std::int64_t{1} << schedule.lane_bits});
-  const bool many = threads > few * std::max<std::int64_t>(target.units, 1);
-  while (many && 2 << schedule.head_bits <= std::min<std::int64_t>(p.hk, append_heads(bytes_of(p.dtype))))
+  constexpr std::int64_t threads_of_unit = 512, most_heads = 8;
+  const std::int64_t threads = product({new_tokens(p), p.hk, std::int64_t{1} << schedule.lane_bits}),
+                     enough = threads_of_unit * std::max<std::int64_t>(target.units, 1);
+  while (threads >> (schedule.head_bits + 1) >= enough &&
+         2 << schedule.head_bits <= std::min(p.hk, most_heads))
     ++schedule.head_bits;
   return schedule;
 }
