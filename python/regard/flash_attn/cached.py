@@ -10,6 +10,7 @@ from torch import Tensor
 from ..errors import invalid
 from ..torch import attention
 from ..torch.autograd import unrecorded
+from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import refuse_others, refuse_without_strides
 from ..words import quote
 from . import flavour
@@ -92,7 +93,7 @@ def attend(
     chunk: int = 0,
 ) -> tuple[Tensor, Tensor | None]:
     """chunk: how many keys a chunk of FlashAttention-3's chunked attention has."""
-    (q,) = with_rows_contiguous(q)
+    q = with_contiguous_rows(q)
     options = {**words, **_cache_options(q, cache, words)}
     if new.is_given():
         options |= _new_options(cache, new)
@@ -236,9 +237,10 @@ def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
         longest = lengths + added
     else:
         return
-    if longest > cache.rows:
+    rows = options["sk"]
+    if longest > rows:
         raise RuntimeError(
-            f"{cache.names.table} has room for {cache.rows} rows of a sequence, and {cache.names.lengths} with the new "
+            f"{cache.names.table} has room for {rows} rows of a sequence, and {cache.names.lengths} with the new "
             f"tokens reaches {longest}: give a table with more pages"
         )
 

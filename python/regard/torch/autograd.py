@@ -34,12 +34,13 @@ def unrecorded(function: F) -> F:
         if torch.compiler.is_compiling():
             with torch.no_grad():
                 return function(*arguments, **named)
-        was = torch.is_grad_enabled()
+        if not torch.is_grad_enabled():
+            return function(*arguments, **named)
         torch._C._set_grad_enabled(False)
         try:
             return function(*arguments, **named)
         finally:
-            torch._C._set_grad_enabled(was)
+            torch._C._set_grad_enabled(True)
 
     return cast(F, call)
 

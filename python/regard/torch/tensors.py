@@ -35,18 +35,23 @@ def refuse_types(**inputs: Any) -> None:
 def refuse_without_strides(**inputs: Any) -> None:
     """Refuses all but dense tensors, which can be viewed and measured before the library sees them."""
     for name, value in inputs.items():
-        if type(value) is Tensor and value.layout is _STRIDED and not value.is_nested:
-            continue
-        if not isinstance(value, Tensor):
-            raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a tensor of PyTorch")
-        if value.layout != torch.strided or value.is_nested:
-            layout = "nested" if value.is_nested else f"of layout {value.layout}"
-            raise invalid(f"{name} is {layout}; it must be dense: pass a padded tensor, or its to_dense()")
+        if type(value) is not Tensor or value.layout is not _STRIDED or value.is_nested:
+            _refuse_other(name, value)
 
 
 def refuse_others(**inputs: Any) -> None:
     """The same for arguments that may be absent, None."""
-    refuse_without_strides(**{name: value for name, value in inputs.items() if value is not None})
+    for name, value in inputs.items():
+        if value is not None:
+            _refuse_other(name, value)
+
+
+def _refuse_other(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a tensor of PyTorch")
+    if value.layout is not _STRIDED or value.is_nested:
+        layout = "nested" if value.is_nested else f"of layout {value.layout}"
+        raise invalid(f"{name} is {layout}; it must be dense: pass a padded tensor, or its to_dense()")
 
 
 def are_bare(options: dict[str, Any]) -> bool:
