@@ -17,6 +17,7 @@ from .bits import pack_bits  # noqa: E402
 from .caching import append  # noqa: E402
 from .dot_product import dot_product_attention  # noqa: E402
 from .flash import flash_attn_func, flash_attn_varlen  # noqa: E402
+from .merging import merge  # noqa: E402
 from .paged import paged_attention  # noqa: E402
 from .targets import TARGET  # noqa: E402
 
@@ -29,6 +30,7 @@ __all__ = [
     "dot_product_attention",
     "flash_attn_func",
     "flash_attn_varlen",
+    "merge",
     "pack_bits",
     "paged_attention",
 ]
