@@ -13,10 +13,11 @@ require("regard.torch", "torch")
 from . import flops  # noqa: E402, F401
 from .attention import attention, attention_varlen  # noqa: E402
 from .caching import append  # noqa: E402
+from .cascade import cascade_attention  # noqa: E402
 from .merging import merge  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402
 
 del require
 
-__all__ = ["append", "attention", "attention_varlen", "merge", "replace_sdpa", "sdpa"]
+__all__ = ["append", "attention", "attention_varlen", "cascade_attention", "merge", "replace_sdpa", "sdpa"]
