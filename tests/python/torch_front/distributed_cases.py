@@ -1,0 +1,263 @@
+"""Cases of regard.distributed, run by every process of a group: each compares with attention on one device.
+
+A case takes a Setting and raises an error if its rank's results are not those of one device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import regard.distributed as shared
+import regard.torch
+
+HQ, HK, D, DV = 8, 4, 16, 24
+FORMS = {
+    "ring": shared.ring_attention,
+    "all_gather": shared.all_gather_attention,
+    "all_to_all": shared.all_to_all_attention,
+}
+
+
+@dataclasses.dataclass
+class Setting:
+    device: str
+    dtype: torch.dtype
+
+    def numbers(self, seed: int, *shape: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(shape, generator=generator).to(self.device, self.dtype)
+
+    def ints(self, *values: Any) -> Tensor:
+        return torch.tensor(values, dtype=torch.int32, device=self.device)
+
+    def close(self, found: Tensor, expected: Tensor) -> None:
+        tolerance = 3e-5 if self.dtype == torch.float32 else 2e-2
+        scale = max(1.0, float(torch.where(expected.isfinite(), expected, 0).abs().amax())) if expected.numel() else 1.0
+        torch.testing.assert_close(found.float(), expected.float(), rtol=tolerance, atol=tolerance * scale)
+
+
+CASES: dict[str, Callable[[Setting], None]] = {}
+
+
+def case(function: Callable[[Setting], None]) -> Callable[[Setting], None]:
+    CASES[function.__name__] = function
+    return function
+
+
+def compare(setting: Setting, form: str, offsets: Tensor | None = None, **masks: Any) -> None:
+    """Results and gradients, of a loss that depends on both results, of whole sequences and of this rank's part."""
+    ranks = dist.get_world_size()
+    s = 6 * ranks  # chunks of three tokens
+    rows = (2, s) if offsets is None else (int(offsets[-1]),)
+    whole = [setting.numbers(i, *rows, heads, d) for i, (heads, d) in enumerate(((HQ, D), (HK, D), (HK, DV)))]
+    weights = setting.numbers(4, *rows, HQ, DV), setting.numbers(5, *rows, HQ).float()
+    words = {} if offsets is None else {"offsets_q": offsets, "offsets_k": offsets, "sq": 50, "sk": 50}
+    part = {"offsets": offsets} if offsets is not None else {"dim": 1}
+
+    def outcome(attend: Any, leaves: list[Tensor], weights: list[Tensor], options: dict[str, Any]) -> list[Tensor]:
+        leaves = [x.clone().requires_grad_() for x in leaves]
+        o, lse = attend(*leaves, lse=True, softcap=20.0, **options)
+        lse = lse.transpose(-1, -2)
+        loss = (o.float() * weights[0].float()).sum() + (torch.where(lse.isfinite(), lse, 0) * weights[1]).sum()
+        return [o.detach(), lse.detach(), *torch.autograd.grad(loss, leaves)]
+
+    expected = outcome(regard.torch.attention, whole, list(weights), {**words, **masks})
+    mine = [shared.shard(x, **part) for x in (*whole, *weights)]
+    given = {**masks, **({} if offsets is None else {"offsets": offsets, "longest": 50})}
+    for one, other in zip(outcome(FORMS[form], mine[:3], mine[3:], given), expected):
+        setting.close(one, shared.shard(other, **part))
+        assert torch.equal(shared.unshard(shared.shard(other, **part), **part), other)
+
+
+def packed_offsets(setting: Setting) -> Tensor:
+    """Sequences of 2, 0 and 3 tokens in each chunk."""
+    return setting.ints(0, 2, 2, 5) * 2 * dist.get_world_size()
+
+
+def _add(form: str, packed: bool, name: str, **masks: Any) -> None:
+    def run(setting: Setting) -> None:
+        compare(setting, form, packed_offsets(setting) if packed else None, **masks)
+
+    run.__name__ = f"{form} {'packed' if packed else 'dense'} {name}"
+    case(run)
+
+
+for form, packed in itertools.product(FORMS, (False, True)):
+    _add(form, packed, "full")
+    _add(form, packed, "causal", causal=True)
+    if form != "ring":
+        _add(form, packed, "window", window=(4, 0))
+_add("all_to_all", False, "window on both sides", window=(5, 3))
+
+
+@case
+def an_odd_number_of_tokens_without_a_mask(setting: Setting) -> None:
+    """Any rows may be anywhere, as rank r has those from 3 r on."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    whole = [setting.numbers(i, 1, 3 * ranks, heads, D) for i, heads in enumerate((HQ, HK, HK))]
+    mine = [x[:, 3 * rank : 3 * rank + 3] for x in whole]
+    expected = regard.torch.attention(*whole)[:, 3 * rank : 3 * rank + 3]
+    for attend in FORMS.values():
+        setting.close(attend(*mine), expected)
+
+
+@case
+def results_of_two_groups(setting: Setting) -> None:
+    """Each half of the processes attends to a sequence of its own: results do not depend on the number of ranks."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    halves = [dist.new_group(list(some)) for some in (range(ranks // 2), range(ranks // 2, ranks))]
+    group = halves[rank >= ranks // 2]
+    whole = [setting.numbers(10 * (rank >= ranks // 2) + i, 1, 4 * ranks, h, D) for i, h in enumerate((HQ, HK, HK))]
+    mine = [shared.shard(x, group=group) for x in whole]
+    expected = shared.shard(regard.torch.attention(*whole, causal=True), group=group)
+    for attend in FORMS.values():
+        setting.close(attend(*mine, causal=True, group=group), expected)
+
+
+def dealt(setting: Setting, sq: int, paged: bool, lengths: list[int], **options: Any) -> None:
+    """The cache is written token by token through `append`, then read."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    b, page, blocks = len(lengths), 2, 4
+    most = page * blocks * ranks
+    k, v = (setting.numbers(i, b, most, HK, D) for i in (1, 2))
+    sink = setting.numbers(7, HQ).float() if options.pop("sink", False) else None
+    caches = [torch.full((3 + b * blocks, page, HK, D), torch.nan, device=setting.device, dtype=setting.dtype)] * 2
+    caches = [x.clone() for x in caches]
+    table = torch.randperm(b * blocks, generator=torch.Generator().manual_seed(rank)).reshape(b, blocks) + 3
+    words = {"page_table": table.int().to(setting.device)}
+    if not paged:
+        caches, words = [x[3:].reshape(b, page * blocks, HK, D) for x in caches], {}
+    at = setting.ints(*lengths)
+    some = torch.where(at > 3, at - 3, 0)  # the last three of each come in a second call
+    for before, first, count in ((torch.zeros_like(at), 0, None), (some, None, 3)):
+        for sequence in range(b):
+            start = int(before[sequence]) if first is None else 0
+            stop = int(some[sequence]) if count is None else int(at[sequence])
+            new = [x[sequence : sequence + 1, start:stop] for x in (k, v)]
+            if stop > start:
+                starts = torch.full_like(at, -1)
+                starts[sequence] = start
+                new = [x.expand(b, -1, -1, -1) for x in new]
+                shared.append(*caches, *new, starts, **words)
+    q = setting.numbers(3, b, sq, HQ, D)
+    o, lse = shared.decode_attention(q, *caches, at, lse=True, sink=sink, **words, **options)
+    for i, length in enumerate(lengths):
+        more = {} if sink is None else {"sink": sink}
+        keys, values = (x[i : i + 1, :length] for x in (k, v))
+        for one, other in zip(
+            (o[i], lse[i]), regard.torch.attention(q[i : i + 1], keys, values, lse=True, **options, **more)
+        ):
+            setting.close(one, other[0])
+
+
+@case
+def decode_on_pages(setting: Setting) -> None:
+    """A sequence of one token is on one rank alone, and one of none on none."""
+    dealt(setting, 1, True, [7, 1, 0, 8 * dist.get_world_size()])
+
+
+@case
+def decode_with_a_sink(setting: Setting) -> None:
+    dealt(setting, 1, False, [7, 1, 0], sink=True, scale=0.2)
+
+
+@case
+def verification_of_three_tokens(setting: Setting) -> None:
+    dealt(setting, 3, True, [9, 3, 30 % (8 * dist.get_world_size())], causal=True)
+
+
+@case
+def verification_with_a_window(setting: Setting) -> None:
+    dealt(setting, 3, True, [9, 3, 14], window=(4, 0))
+    dealt(setting, 2, False, [9, 3, 14], window=(3, 1))
+
+
+@case
+def tokens_without_a_row_are_not_written(setting: Setting) -> None:
+    ranks = dist.get_world_size()
+    k, v = (torch.zeros(2, 2, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv")
+    new = torch.ones(2, 1, HK, D, device=setting.device, dtype=setting.dtype)
+    shared.append(k, v, new, new, setting.ints(2 * ranks, -1))
+    table = setting.ints([1], [-1])
+    shared.append(k, v, new, new, setting.ints(2 * ranks, 0), page_table=table)
+    assert not k.any() and not v.any()
+
+
+@case
+def rope_has_positions_in_whole_sequences(setting: Setting) -> None:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    new = setting.numbers(1, 2, 2 * ranks, HK, D)
+    cos, sin = (setting.numbers(i, 4 * ranks, D // 2) for i in (2, 3))
+    words = {"rope": "half", "rope_cos": cos, "rope_sin": sin}
+    whole = [torch.zeros(2, 4 * ranks, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv"]
+    regard.torch.append(*whole, new, new, lengths_k=setting.ints(3, 0), **words)
+    mine = [torch.zeros(2, 4, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv"]
+    shared.append(*mine, new, new, setting.ints(3, 0), **words)
+    for one, other in zip(mine, whole):
+        setting.close(one, other[:, rank::ranks])
+
+
+@case
+def refusals(setting: Setting) -> None:
+    """None of them sends anything."""
+    q = setting.numbers(1, 1, 4, 6, D)
+    for name, attend in FORMS.items():
+        refused(NotImplementedError, f"alibi is not an option of {name}_attention", attend, q, q, q, alibi=q)
+        refused(ValueError, "this rank's tokens", attend, q[0], q[0], q[0])
+        refused(ValueError, "they must be of the same tokens", attend, q, q[:, :2], q)
+        refused(TypeError, "k is of type int", attend, q, 1, q)
+        refused(ValueError, "has 3 tokens of a sequence; causal attention needs two equal chunks", attend,
+                q[:, :3], q[:, :3], q[:, :3], causal=True)  # fmt: skip
+        offsets = torch.tensor([0, 3, 4 * dist.get_world_size()], dtype=torch.int32)
+        refused(ValueError, "each sequence must have a multiple of", attend, q[0], q[0], q[0], offsets=offsets)
+    refused(
+        NotImplementedError, "q has 6 heads, which 4 ranks cannot share: use ring_att", FORMS["all_to_all"], q, q, q
+    )
+    refused(NotImplementedError, "a window of all_gather_attention ends", FORMS["all_gather"], q, q, q, window=(2, 3))
+    refused(NotImplementedError, "window is not an option of ring_attention", FORMS["ring"], q, q, q, window=(2, 0))
+    refused(ValueError, "x has 5 tokens; 4 ranks need a multiple of 8", shared.shard, torch.zeros(1, 5))
+    refused(NotImplementedError, "bias is not an option of decode_attention", shared.decode_attention, q, q, q,
+            setting.ints(4), bias=q)  # fmt: skip
+
+
+def refused(error: type[Exception], message: str, function: Any, *arguments: Any, **options: Any) -> None:
+    message = message.replace("4 ranks", f"{dist.get_world_size()} ranks").replace(
+        "of 8", f"of {2 * dist.get_world_size()}"
+    )
+    try:
+        function(*arguments, **options)
+    except error as found:
+        assert message in str(found), str(found)
+        return
+    raise AssertionError(f"not refused: {message}")
+
+
+def run_cases(rank: int, ranks: int, backend: str, address: str, queue: Any) -> None:
+    """The body of a process: every case, and what is wrong with it, or None."""
+    device, dtype = "cpu", torch.float32
+    if backend == "nccl":
+        device, dtype = f"cuda:{rank}", torch.bfloat16
+        torch.cuda.set_device(rank)
+    else:
+        torch.set_num_threads(1)
+        os.environ["REGARD_THREADS"] = "1"
+    soon = datetime.timedelta(seconds=30)  # if another rank failed
+    dist.init_process_group(backend, init_method=address, rank=rank, world_size=ranks, timeout=soon)
+    for name, function in CASES.items():
+        try:
+            function(Setting(device, dtype))
+        except Exception:
+            queue.put((rank, name, traceback.format_exc()))
+            raise  # all processes end, as messages for this one are under way
+        queue.put((rank, name, None))
+    dist.destroy_process_group()
