@@ -11,16 +11,18 @@ import itertools
 import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
 import regard.distributed as shared
 import regard.torch
 
-HQ, HK, D, DV = 8, 4, 16, 24
+HQ, HK = 8, 4
 FORMS = {
     "ring": shared.ring_attention,
     "all_gather": shared.all_gather_attention,
@@ -32,10 +34,20 @@ FORMS = {
 class Setting:
     device: str
     dtype: torch.dtype
+    d: int
+    dv: int
 
     def numbers(self, seed: int, *shape: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(shape, generator=generator).to(self.device, self.dtype)
+
+    def qkv(self, seed: int, *rows: int) -> list[Tensor]:
+        sizes = (HQ, self.d), (HK, self.d), (HK, self.dv)
+        return [self.numbers(seed + i, *rows, *of_one) for i, of_one in enumerate(sizes)]
+
+    def caches(self, sequences: int, rows: int, value: float = 0.0) -> list[Tensor]:
+        shape = sequences, rows, HK, self.d
+        return [torch.full(shape, value, device=self.device, dtype=self.dtype) for _ in "kv"]
 
     def ints(self, *values: Any) -> Tensor:
         return torch.tensor(values, dtype=torch.int32, device=self.device)
@@ -59,8 +71,11 @@ def compare(setting: Setting, form: str, offsets: Tensor | None = None, **masks:
     ranks = dist.get_world_size()
     s = 6 * ranks  # chunks of three tokens
     rows = (2, s) if offsets is None else (int(offsets[-1]),)
-    whole = [setting.numbers(i, *rows, heads, d) for i, (heads, d) in enumerate(((HQ, D), (HK, D), (HK, DV)))]
-    weights = setting.numbers(4, *rows, HQ, DV), setting.numbers(5, *rows, HQ).float()
+    whole = [
+        setting.numbers(i, *rows, heads, d)
+        for i, (heads, d) in enumerate(((HQ, setting.d), (HK, setting.d), (HK, setting.dv)))
+    ]
+    weights = setting.numbers(4, *rows, HQ, setting.dv), setting.numbers(5, *rows, HQ).float()
     words = {} if offsets is None else {"offsets_q": offsets, "offsets_k": offsets, "sq": 50, "sk": 50}
     part = {"offsets": offsets} if offsets is not None else {"dim": 1}
 
@@ -104,7 +119,7 @@ _add("all_to_all", False, "window on both sides", window=(5, 3))
 def an_odd_number_of_tokens_without_a_mask(setting: Setting) -> None:
     """Any rows may be anywhere, as rank r has those from 3 r on."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    whole = [setting.numbers(i, 1, 3 * ranks, heads, D) for i, heads in enumerate((HQ, HK, HK))]
+    whole = setting.qkv(1, 1, 3 * ranks)
     mine = [x[:, 3 * rank : 3 * rank + 3] for x in whole]
     expected = regard.torch.attention(*whole)[:, 3 * rank : 3 * rank + 3]
     for attend in FORMS.values():
@@ -117,7 +132,9 @@ def results_of_two_groups(setting: Setting) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     halves = [dist.new_group(list(some)) for some in (range(ranks // 2), range(ranks // 2, ranks))]
     group = halves[rank >= ranks // 2]
-    whole = [setting.numbers(10 * (rank >= ranks // 2) + i, 1, 4 * ranks, h, D) for i, h in enumerate((HQ, HK, HK))]
+    whole = [
+        setting.numbers(10 * (rank >= ranks // 2) + i, 1, 4 * ranks, h, setting.d) for i, h in enumerate((HQ, HK, HK))
+    ]
     mine = [shared.shard(x, group=group) for x in whole]
     expected = shared.shard(regard.torch.attention(*whole, causal=True), group=group)
     for attend in FORMS.values():
@@ -129,14 +146,16 @@ def dealt(setting: Setting, sq: int, paged: bool, lengths: list[int], **options:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     b, page, blocks = len(lengths), 2, 4
     most = page * blocks * ranks
-    k, v = (setting.numbers(i, b, most, HK, D) for i in (1, 2))
+    k, v = (setting.numbers(i, b, most, HK, setting.d) for i in (1, 2))
     sink = setting.numbers(7, HQ).float() if options.pop("sink", False) else None
-    caches = [torch.full((3 + b * blocks, page, HK, D), torch.nan, device=setting.device, dtype=setting.dtype)] * 2
+    caches = [
+        torch.full((3 + b * blocks, page, HK, setting.d), torch.nan, device=setting.device, dtype=setting.dtype)
+    ] * 2
     caches = [x.clone() for x in caches]
     table = torch.randperm(b * blocks, generator=torch.Generator().manual_seed(rank)).reshape(b, blocks) + 3
     words = {"page_table": table.int().to(setting.device)}
     if not paged:
-        caches, words = [x[3:].reshape(b, page * blocks, HK, D) for x in caches], {}
+        caches, words = [x[3:].reshape(b, page * blocks, HK, setting.d) for x in caches], {}
     at = setting.ints(*lengths)
     some = torch.where(at > 3, at - 3, 0)  # the last three of each come in a second call
     for before, first, count in ((torch.zeros_like(at), 0, None), (some, None, 3)):
@@ -149,7 +168,7 @@ def dealt(setting: Setting, sq: int, paged: bool, lengths: list[int], **options:
                 starts[sequence] = start
                 new = [x.expand(b, -1, -1, -1) for x in new]
                 shared.append(*caches, *new, starts, **words)
-    q = setting.numbers(3, b, sq, HQ, D)
+    q = setting.numbers(3, b, sq, HQ, setting.d)
     o, lse = shared.decode_attention(q, *caches, at, lse=True, sink=sink, **words, **options)
     for i, length in enumerate(lengths):
         more = {} if sink is None else {"sink": sink}
@@ -185,8 +204,8 @@ def verification_with_a_window(setting: Setting) -> None:
 @case
 def tokens_without_a_row_are_not_written(setting: Setting) -> None:
     ranks = dist.get_world_size()
-    k, v = (torch.zeros(2, 2, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv")
-    new = torch.ones(2, 1, HK, D, device=setting.device, dtype=setting.dtype)
+    k, v = setting.caches(2, 2)
+    new = torch.ones(2, 1, HK, setting.d, device=setting.device, dtype=setting.dtype)
     shared.append(k, v, new, new, setting.ints(2 * ranks, -1))
     table = setting.ints([1], [-1])
     shared.append(k, v, new, new, setting.ints(2 * ranks, 0), page_table=table)
@@ -196,12 +215,12 @@ def tokens_without_a_row_are_not_written(setting: Setting) -> None:
 @case
 def rope_has_positions_in_whole_sequences(setting: Setting) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    new = setting.numbers(1, 2, 2 * ranks, HK, D)
-    cos, sin = (setting.numbers(i, 4 * ranks, D // 2) for i in (2, 3))
+    new = setting.numbers(1, 2, 2 * ranks, HK, setting.d)
+    cos, sin = (setting.numbers(i, 4 * ranks, setting.d // 2) for i in (2, 3))
     words = {"rope": "half", "rope_cos": cos, "rope_sin": sin}
-    whole = [torch.zeros(2, 4 * ranks, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv"]
+    whole = setting.caches(2, 4 * ranks)
     regard.torch.append(*whole, new, new, lengths_k=setting.ints(3, 0), **words)
-    mine = [torch.zeros(2, 4, HK, D, device=setting.device, dtype=setting.dtype) for _ in "kv"]
+    mine = setting.caches(2, 4)
     shared.append(*mine, new, new, setting.ints(3, 0), **words)
     for one, other in zip(mine, whole):
         setting.close(one, other[:, rank::ranks])
@@ -210,7 +229,7 @@ def rope_has_positions_in_whole_sequences(setting: Setting) -> None:
 @case
 def refusals(setting: Setting) -> None:
     """None of them sends anything."""
-    q = setting.numbers(1, 1, 4, 6, D)
+    q = setting.numbers(1, 1, 4, 6, setting.d)
     for name, attend in FORMS.items():
         refused(NotImplementedError, f"alibi is not an option of {name}_attention", attend, q, q, q, alibi=q)
         refused(ValueError, "this rank's tokens", attend, q[0], q[0], q[0])
@@ -244,20 +263,45 @@ def refused(error: type[Exception], message: str, function: Any, *arguments: Any
 
 def run_cases(rank: int, ranks: int, backend: str, address: str, queue: Any) -> None:
     """The body of a process: every case, and what is wrong with it, or None."""
-    device, dtype = "cpu", torch.float32
     if backend == "nccl":
-        device, dtype = f"cuda:{rank}", torch.bfloat16
+        setting = Setting(f"cuda:{rank}", torch.bfloat16, 128, 128)
         torch.cuda.set_device(rank)
     else:
+        setting = Setting("cpu", torch.float32, 16, 24)
         torch.set_num_threads(1)
         os.environ["REGARD_THREADS"] = "1"
-    soon = datetime.timedelta(seconds=30)  # if another rank failed
+    soon = datetime.timedelta(seconds=60)  # if another rank failed
     dist.init_process_group(backend, init_method=address, rank=rank, world_size=ranks, timeout=soon)
     for name, function in CASES.items():
         try:
-            function(Setting(device, dtype))
+            function(setting)
         except Exception:
             queue.put((rank, name, traceback.format_exc()))
             raise  # all processes end, as messages for this one are under way
         queue.put((rank, name, None))
     dist.destroy_process_group()
+
+
+def outcomes(ranks: int, backend: str, folder: Path) -> dict[str, dict[int, str | None]]:
+    """What each rank found wrong with each case; all cases run in one group, as processes take long to start."""
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    arguments = ranks, backend, f"file://{folder / 'address'}", queue
+    processes = multiprocessing.spawn(run_cases, arguments, ranks, join=False)
+    found: dict[str, dict[int, str | None]] = {}
+    running = True
+    while running or not queue.empty():
+        try:
+            running = running and not processes.join(timeout=0.05)
+        except (multiprocessing.ProcessExitedException, multiprocessing.ProcessRaisedException):
+            running = False
+        while not queue.empty():
+            rank, name, wrong = queue.get()
+            found.setdefault(name, {})[rank] = wrong
+    return found
+
+
+def check(found: dict[str, dict[int, str | None]], name: str, ranks: int) -> None:
+    of_case = found.get(name, {})
+    for rank, wrong in of_case.items():
+        assert wrong is None, f"rank {rank}: {wrong}"
+    assert of_case.keys() == set(range(ranks)), "not run"
