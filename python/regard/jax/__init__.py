@@ -19,18 +19,30 @@ from .dot_product import dot_product_attention  # noqa: E402
 from .flash import flash_attn_func, flash_attn_varlen  # noqa: E402
 from .merging import merge  # noqa: E402
 from .paged import paged_attention  # noqa: E402
+from .parallel import (  # noqa: E402
+    all_gather_attention,
+    all_to_all_attention,
+    deal,
+    ring_attention,
+    undeal,
+)
 from .targets import TARGET  # noqa: E402
 
 del require
 
 __all__ = [
     "TARGET",
+    "all_gather_attention",
+    "all_to_all_attention",
     "append",
     "attention",
+    "deal",
     "dot_product_attention",
     "flash_attn_func",
     "flash_attn_varlen",
     "merge",
     "pack_bits",
     "paged_attention",
+    "ring_attention",
+    "undeal",
 ]

@@ -52,7 +52,7 @@ def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
     back = call._replace(
         pass_="bwd", names=tuple(inputs), options=options, requested=("grad_bias",) if "bias" in requested else ()
     )
-    grad_q, grad_k, grad_v, *more = _gradients(back, *inputs.values())
+    grad_q, grad_k, grad_v, *more = run_backward(back, *inputs.values())
     gradients = {"q": grad_q, "k": grad_k, "v": grad_v}
     if rows is not None:
         (gradients["bias"],) = rows(more.pop(0))
@@ -75,11 +75,11 @@ def _with_rows(sq: int, bias: jax.Array) -> jax.Array:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _gradients(call: Call, *arrays: jax.Array) -> Arrays:
+def run_backward(call: Call, *arrays: jax.Array) -> Arrays:
     results: Arrays = batched(call)(*arrays)
     return results
 
 
-@_gradients.defjvp
+@run_backward.defjvp
 def _refuse(call: Call, primals: Any, tangents: Any) -> Any:
     raise RefusedError("gradients of attention cannot be differentiated again: no kernel computes that")
