@@ -60,8 +60,8 @@ def _merge(
     word = out if isinstance(out, str) else dtype if out is None else dtype_word("out", out)
     text = f"merge {dtype} out={word} lse parts={parts} b={b} hq={h} hk={h} sq={s} d={dv} dv={dv}"
     text += " accumulate" if accumulate else ""
-    specs = problem_of(text).tensors
     given = {"o": None if isinstance(out, str) else out, "lse": lse}
+    specs = problem_of(text).tensors if None in given.values() else {}
     arrays = {
         name: empty_like_kind(partial_o, dtype, specs[name], False)
         if array is None
