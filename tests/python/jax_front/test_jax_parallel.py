@@ -1,5 +1,6 @@
 """Context parallelism under shard_map: four devices next to one."""
 
+import re
 from functools import partial
 
 import jax
@@ -8,6 +9,7 @@ import numpy
 import pytest
 from beside import arrays, close, normal
 from jax.sharding import Mesh, PartitionSpec
+from places import ROOT
 
 import regard.jax
 
@@ -106,6 +108,20 @@ def test_a_batch_that_is_sharded_as_well(random):
     )
     for mine, theirs in zip(found, expected, strict=True):
         close(mine, theirs, "bfloat16")
+
+
+def test_the_page_s_example_runs():
+    page = (ROOT / "docs/context-parallelism.md").read_text()
+    (block,) = [x for x in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "jax" in x]
+    names = {}
+    exec(block, names)
+
+    def loss(q, k, v):
+        return (regard.jax.attention(q, k, v, causal=True) ** 2).mean()
+
+    expected = jax.grad(loss, (0, 1, 2))(*(names[name] for name in "qkv"))
+    for mine, theirs in zip(names["gradients"], expected, strict=True):
+        close(mine, theirs)
 
 
 def test_dealing_has_an_inverse(random):

@@ -5,14 +5,19 @@ A case takes a Setting and raises an error if its rank's results are not those o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import io
 import itertools
 import os
+import re
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -22,6 +27,7 @@ from torch import Tensor
 import regard.distributed as shared
 import regard.torch
 
+ROOT = Path(__file__).resolve().parents[3]
 HQ, HK = 8, 4
 FORMS = {
     "ring": shared.ring_attention,
@@ -224,6 +230,47 @@ def rope_has_positions_in_whole_sequences(setting: Setting) -> None:
     shared.append(*mine, new, new, setting.ints(3, 0), **words)
     for one, other in zip(mine, whole):
         setting.close(one, other[:, rank::ranks])
+
+
+@case
+def the_page(setting: Setting) -> None:
+    """docs/context-parallelism.md, and whether its first example has the results of one device."""
+    if setting.device != "cpu":
+        return
+    page = (ROOT / "docs/context-parallelism.md").read_text()
+    blocks = [x for x in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "jax" not in x]
+    assert len(blocks) == 3
+    names: dict[str, Any] = {}
+    with in_this_group():
+        exec("\n".join(blocks), names)
+    leaves = [names[name].clone().requires_grad_() for name in "qkv"]
+    o = regard.torch.attention(*leaves, causal=True)
+    o.square().sum().backward()
+    setting.close(names["whole"], o)
+    for mine, other in zip(names["mine"], leaves):
+        setting.close(mine.grad, shared.shard(other.grad))
+
+
+@case
+def the_example(setting: Setting) -> None:
+    """Training on a sequence that is dealt out, as one process does it."""
+    if setting.device != "cpu":
+        return
+    sys.path.insert(0, str(ROOT / "examples/torch"))
+    import long_context
+
+    for form in FORMS:
+        with in_this_group(), contextlib.redirect_stdout(io.StringIO()) as printed:
+            long_context.main(["--steps=3", "--tokens=64", f"--form={form}"])
+        if dist.get_rank() == 0:
+            assert float(re.search(r"apart by (\S+) at most", printed.getvalue())[1]) < 1e-4
+
+
+@contextlib.contextmanager
+def in_this_group() -> Iterator[None]:
+    """A program that makes a group of processes and ends it takes this one."""
+    with mock.patch.object(dist, "init_process_group"), mock.patch.object(dist, "destroy_process_group"):
+        yield
 
 
 @case
