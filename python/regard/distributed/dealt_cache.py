@@ -14,7 +14,7 @@ from .groups import Group
 
 _TAKEN = frozenset(
     ("scale", "softcap", "kv", "descale", "descale_q", "descale_k", "descale_v", "cache_index", "batch_invariant")
-) | {"splits", "target", "family", "threads", "stream"}
+) | {"splits", "target", "family", "threads"}
 
 
 def _rows(counts: Tensor, group: Group) -> Tensor:
@@ -47,7 +47,7 @@ def decode_attention(
 
     causal and window=(left, right) are those of whole sequences, whose last token is the last query. sink, fp32 [hq],
     counts once. options: scale, softcap, kv, descale and its factors, cache_index, batch_invariant, splits, target,
-    family, threads, stream. Nothing is read on the host.
+    family, threads. Nothing is read on the host.
 
     Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients.
 

@@ -13,9 +13,7 @@ from ..torch.tensors import is_eager, refuse_types
 from .groups import Group
 from .shards import dense_sequences, packed_sequences
 
-_TAKEN = frozenset(
-    ("scale", "softcap", "deterministic", "batch_invariant", "splits", "target", "family", "threads", "stream")
-)
+_TAKEN = frozenset(("scale", "softcap", "deterministic", "batch_invariant", "splits", "target", "family", "threads"))
 OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs, not what it computes
 
 

@@ -38,8 +38,8 @@ def ring_attention(
     of keys and values, in fp32, follow them round, each computed from the merged O and LSE.
 
     Returns o, [b, s, hq, dv] or packed, this rank's rows; (o, lse) with lse=True, as `attention` does. q, k and v have
-    gradients, through both. options: scale, softcap, deterministic, batch_invariant, splits, target, family, threads,
-    stream. Windows are for `all_gather_attention` and `all_to_all_attention`.
+    gradients, through both. options: scale, softcap, deterministic, batch_invariant, splits, target, family, threads.
+    Windows are for `all_gather_attention` and `all_to_all_attention`.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
     """
@@ -102,29 +102,47 @@ class _Pairs:
         return tensor[rows] if self.axis == 0 else tensor[:, rows]
 
 
+class _Parts:
+    """Results of parts of the keys: the first two are written side by side and merged, into fp32 if more follow."""
+
+    def __init__(self, pairs: _Pairs, q: Tensor, v: Tensor) -> None:
+        self.pairs, self.count, self.ranks = pairs, 0, pairs.problem.group.ranks
+        self.dtype = torch.bfloat16 if q.dtype.itemsize == 1 else q.dtype
+        most = min(self.ranks, 2)
+        self.o = q.new_empty((most, *q.shape[:-1], v.shape[-1]), dtype=self.dtype)
+        rows = q.shape[:-3] + (q.shape[-2], q.shape[-3])
+        self.lse = torch.full((most, *rows), -torch.inf, device=q.device)  # rows that see nothing of a part
+
+    def add(self, pair: Pair, q: Tensor, k: Tensor, v: Tensor) -> None:
+        if self.count < 2:
+            out, lse = self.pairs.cut(self.o[self.count], pair.q), pair.of_lse(self.lse[self.count])
+            attention(q, k, v, out=out, lse=lse, **pair.options)
+            if self.count == 1:
+                self.o, self.lse = merge(self.o, self.lse, out=None if self.ranks == 2 else "fp32")
+        else:
+            o, lse = attention(q, k, v, lse=True, **pair.options)
+            out = self.pairs.cut(self.o, pair.q)
+            merge(o[None], lse[None], out=out, lse=pair.of_lse(self.lse), accumulate=True)
+        self.count += 1
+
+    def merged(self) -> tuple[Tensor, Tensor]:
+        return (self.o[0], self.lse[0]) if self.ranks == 1 else (self.o.to(self.dtype), self.lse)
+
+
 class _Ring(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         pairs, group = _Pairs(problem), problem.group
         ctx.pairs = pairs
+        parts = _Parts(pairs, q, v)
         keys, values = k, v
-        o = lse = None
-        dtype = q.dtype
         for step in range(group.ranks):
             passing = group.pass_on(keys, values) if step + 1 < group.ranks else None
             pair = pairs.of((group.rank - step) % group.ranks)
-            inputs = pairs.cut(q, pair.q), pairs.cut(keys, pair.k), pairs.cut(values, pair.k)
-            found, found_lse = attention(*inputs, lse=True, **pair.options)
-            if o is None or lse is None:
-                dtype = found.dtype
-                o, lse = found if group.ranks == 1 else found.float(), found_lse
-            else:
-                into = pairs.cut(o, pair.q), pair.of_lse(lse)
-                merge(found[None], found_lse[None], out=into[0], lse=into[1], accumulate=True)
+            parts.add(pair, pairs.cut(q, pair.q), pairs.cut(keys, pair.k), pairs.cut(values, pair.k))
             if passing is not None:
                 keys, values = passing.arrived()
-        assert o is not None and lse is not None
-        o = o.to(dtype)
+        o, lse = parts.merged()
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(q, k, v, o, lse)
         return o, lse
@@ -139,8 +157,8 @@ class _Ring(torch.autograd.Function):
         if grad_lse is not None and grad_lse.stride(-1) != 1:
             grad_lse = grad_lse.contiguous()
         keys, values = k, v
-        grad_q = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
-        passing_gradients = None
+        grad_q = grad_k = grad_v = q  # none yet
+        passing_gradients: Any = None
         for step in range(group.ranks):
             passing = group.pass_on(keys, values) if step + 1 < group.ranks else None
             pair = pairs.of((group.rank - step) % group.ranks)
@@ -152,13 +170,13 @@ class _Ring(torch.autograd.Function):
             if grad_lse is not None:
                 options["grad_lse"] = pair.of_lse(grad_lse)
             of_q, of_k, of_v = run_call("bwd", inputs, options, {})
-            pairs.cut(grad_q, pair.q).add_(of_q)
-            if passing_gradients is None:
-                grad_k, grad_v = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (k, v))
+            if step == 0:  # of all rows
+                grad_q, grad_k, grad_v = of_q.float(), of_k.float(), of_v.float()
             else:
+                pairs.cut(grad_q, pair.q).add_(of_q)
                 grad_k, grad_v = passing_gradients.arrived()
-            pairs.cut(grad_k, pair.k).add_(of_k)
-            pairs.cut(grad_v, pair.k).add_(of_v)
+                pairs.cut(grad_k, pair.k).add_(of_k)
+                pairs.cut(grad_v, pair.k).add_(of_v)
             if group.ranks > 1:  # after the last step they return to the rank of these keys
                 passing_gradients = group.pass_on(grad_k, grad_v, tag=2)
             if passing is not None:

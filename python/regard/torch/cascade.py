@@ -13,7 +13,7 @@ from .attention import attention
 from .merging import merge
 from .tensors import is_eager, refuse_types
 
-_OF_BOTH = ("scale", "softcap", "batch_invariant", "splits", "target", "family", "threads", "stream")
+_OF_BOTH = ("scale", "softcap", "batch_invariant", "splits", "target", "family", "threads")
 _OF_POOL = ("kv", "kv_layout", "descale", "descale_k", "descale_v")  # what the pages of k and v are
 _OF_OWN = (
     *("causal", "bits", "ranges", "sink", "out", "descale_q", "k_new", "v_new", "snew", "offsets_new", "cache"),
@@ -48,8 +48,8 @@ def cascade_attention(
 
     Returns o, or (o, lse) with lse=True, shaped as those of `attention`. Every query sees the whole prefix: causal,
     bits and ranges are about its own keys, and causal aligns the last query with the last of them. Other options are
-    scale, softcap, sink, out, the words of KV caches except rope, batch_invariant, splits, target, family, threads and
-    stream; whatever else depends on positions across the prefix (window, bias, alibi, dropout) is refused.
+    scale, softcap, sink, out, the words of KV caches except rope, batch_invariant, splits, target, family and threads;
+    whatever else depends on positions across the prefix (window, bias, alibi, dropout) is refused.
 
     Differentiable where the prefix and the own keys are no KV caches. Raises the errors of `attention`.
     """

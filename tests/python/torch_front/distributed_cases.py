@@ -122,6 +122,12 @@ _add("all_to_all", False, "window on both sides", window=(5, 3))
 
 
 @case
+def sixteen_bits(setting: Setting) -> None:
+    for form in FORMS:
+        compare(dataclasses.replace(setting, dtype=torch.float16), form, causal=True)
+
+
+@case
 def an_odd_number_of_tokens_without_a_mask(setting: Setting) -> None:
     """Any rows may be anywhere, as rank r has those from 3 r on."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
