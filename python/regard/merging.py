@@ -61,7 +61,7 @@ def _merge(
     text = f"merge {dtype} out={word} lse parts={parts} b={b} hq={h} hk={h} sq={s} d={dv} dv={dv}"
     text += " accumulate" if accumulate else ""
     given = {"o": None if isinstance(out, str) else out, "lse": lse}
-    specs = problem_of(text).tensors if None in given.values() else {}
+    specs = problem_of(text).tensors if any(array is None for array in given.values()) else {}
     arrays = {
         name: empty_like_kind(partial_o, dtype, specs[name], False)
         if array is None

@@ -173,6 +173,14 @@ def test_what_is_missing_beside_new_tokens():
         regard.merge([1.0], [2.0])
 
 
+def test_merge_in_place():
+    partial, lse = array(1, 2, 3, 8, dtype="float32"), array(1, 3, 2, dtype="float32")
+    o, of_o = numpy.ones_like(partial[0]), numpy.zeros_like(lse[0])
+    assert regard.merge(partial, lse, out=o, lse=of_o, accumulate=True)[0] is o
+    numpy.testing.assert_allclose(o, 0.5 * (1 + partial[0]))
+    numpy.testing.assert_allclose(of_o, numpy.log(2), rtol=1e-6)
+
+
 def test_rope_tables():
     cache, new = array(2, 11, 2, 16), array(2, 3, 2, 16)
     given = {"k_new": new, "v_new": new, "rope": "half", "rope_cos": array(30, 3), "rope_sin": array(30, 3)}
