@@ -44,14 +44,15 @@ struct NewTokens {
   i64 positions_batch, positions_row;  // the latter is 0 where tokens follow each other
   Rows cos, sin;                       // rows are positions; in `rope_type`
   i64 rope_rows;
-  i64 most;   // tokens per sequence; 0: none
-  i64 total;  // packed tokens; 0: dense
-  i32 rotary;
-  i32 rope, rope_type;  // enum Rope, enum DType of src/problem/problem.h
+  i64 most;                   // tokens per sequence; 0: none
+  i64 total;                  // packed tokens; 0: dense
+  i32 rotary, first_rotated;  // columns
+  i32 rope, rope_type;        // enum Rope, enum DType of src/problem/problem.h
 };
 
 struct Arguments {
   Rows q, k, v, o;  // in the problem's dtype; k and v in `kv`, o in `out`
+  Rows k_rope;      // the columns of K from dv on, if they are not in `k`; null: they are
   Rows grad_o, grad_q, grad_k, grad_v;
   Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]

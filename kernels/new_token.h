@@ -133,4 +133,18 @@ REGARD_INLINE i64 first_of_v(const Arguments& a, i64 row) {
   return row / together * a.cache.v_chunk + row % together;
 }
 
+/// Whether V is a part of K. A new token of such a cache is two rows: the columns of V, and the others, to
+/// which rope belongs.
+REGARD_INLINE bool has_latent_tokens(const Arguments& a) {
+  return a.added.v.data == nullptr;
+}
+/// Rows of `type` without their first columns.
+REGARD_INLINE Rows rows_from_column(const Rows& rows, i32 column, i32 type) {
+  return {static_cast<u8*>(rows.data) + column * bytes_of_dtype(type), rows.batch, rows.head, rows.row};
+}
+/// Where the other columns of K are.
+REGARD_INLINE Rows columns_after_v(const Arguments& a) {
+  return a.k_rope.data ? a.k_rope : rows_from_column(a.k, a.dv, a.kv);
+}
+
 }  // namespace regard

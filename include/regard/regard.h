@@ -133,6 +133,7 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_PARTIAL_O,    /* [parts, tokens, hq, dv]; tokens: b*sq or tq; merge reads it */
   REGARD_PARTIAL_LSE,  /* fp32 [parts, hq, tokens]; any strides */
   REGARD_GRAD_LSE,     /* like LSE: the gradient of what is differentiated with respect to it (`dlse`) */
+  REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv */
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;

@@ -36,22 +36,22 @@ void load_tables(const Arguments& a, const Scratch& scratch, i64 table_row) {
 }
 
 /// The two numbers of each pair are `apart` columns apart, and a pair `step` from the one before it.
-REGARD_OPTIMIZE void rotate_pairs(const Scratch& scratch, i64 pairs, i64 step, i64 apart) {
+REGARD_OPTIMIZE void rotate_pairs(float* row, const Scratch& scratch, i64 pairs, i64 step, i64 apart) {
   for (i64 i = 0; i < pairs; ++i) {
-    float& first = scratch.row[i * step];
-    float& second = scratch.row[i * step + apart];
+    float& first = row[i * step];
+    float& second = row[i * step + apart];
     const float x = first, y = second;
     first = x * scratch.cos[i] - y * scratch.sin[i];
     second = x * scratch.sin[i] + y * scratch.cos[i];
   }
 }
 
-void rotate(const Arguments& a, const Scratch& scratch) {
+void rotate(const Arguments& a, const Scratch& scratch, i64 first) {
   const i64 pairs = a.added.rotary / 2;
   if (static_cast<Rope>(a.added.rope) == Rope::interleaved)
-    rotate_pairs(scratch, pairs, 2, 1);
+    rotate_pairs(scratch.row + first, scratch, pairs, 2, 1);
   else
-    rotate_pairs(scratch, pairs, 1, pairs);
+    rotate_pairs(scratch.row + first, scratch, pairs, 1, pairs);
 }
 
 /// to[0, n) = row[0, n) * factor. Whole vectors are written, past n as well.
@@ -106,7 +106,8 @@ REGARD_OPTIMIZE float factor_of_row(const float* row, i32 dtype, i64 n) {
 
 /// A tensor of the cache, with the new tokens for it.
 struct Side {
-  const Rows &added, &cache, &factors;
+  Rows added, cache;
+  const Rows& factors;
   Columns columns;
   i64 first, n;  // elements before the first column of the row; columns
   bool rotates;
@@ -120,7 +121,7 @@ void write_row(const Arguments& a, const Scratch& scratch, const Token& token, c
   float factor = 1;
   if (side.rotates || a.dtype != a.kv) {
     generic::load_row(scratch.row, from, a.dtype, side.n);
-    if (side.rotates) rotate(a, scratch);
+    if (side.rotates) rotate(a, scratch, 0);
     if (kind == Descale::token)
       factor = factor_of_row(scratch.row, a.kv, side.n);
     else if (kind != Descale::none)
@@ -143,12 +144,26 @@ void write_token(const Arguments& a, const Scratch& scratch, i64 number) {
   const CacheRow to = row_of_new_token(a, token);
   if (to.batch < 0) return;
   if (rotates(a)) load_tables(a, scratch, rope_row_of_new_token(a, token));
-  const Side k{a.added.k, a.k, a.descale_k, columns_of_k(a), first_of_k(a, to.row), a.d, rotates(a)};
-  const Side v{a.added.v, a.v, a.descale_v, columns_of_v(a), first_of_v(a, to.row), a.dv, false};
-  for (i64 head = 0; head < a.hk; ++head) {
-    write_row(a, scratch, token, to, head, k);
-    write_row(a, scratch, token, to, head, v);
+  const auto write = [&](const Side& first, const Side& second) {
+    for (i64 head = 0; head < a.hk; ++head) {
+      write_row(a, scratch, token, to, head, first);
+      write_row(a, scratch, token, to, head, second);
+    }
+  };
+  if (has_latent_tokens(a)) {
+    const Rows rest = columns_after_v(a);
+    const i32 n = a.d - a.dv;
+    return write({a.added.k, a.k, a.descale_k, {0, a.dv, 1}, to.row * a.k.row, a.dv, false},
+                 {rows_from_column(a.added.k, a.dv, a.dtype),
+                  rest,
+                  a.descale_k,
+                  {0, n, 1},
+                  to.row * rest.row,
+                  n,
+                  rotates(a)});
   }
+  write({a.added.k, a.k, a.descale_k, columns_of_k(a), first_of_k(a, to.row), a.d, rotates(a)},
+        {a.added.v, a.v, a.descale_v, columns_of_v(a), first_of_v(a, to.row), a.dv, false});
 }
 
 void rotate_query(const Arguments& a, const Scratch& scratch, i64 number) {
@@ -158,7 +173,7 @@ void rotate_query(const Arguments& a, const Scratch& scratch, i64 number) {
   for (i64 head = 0; head < a.hq; ++head) {
     generic::load_row(scratch.row, generic::address(a.added.q, a.dtype, token.batch, head, token.row),
                       a.dtype, a.d);
-    rotate(a, scratch);
+    rotate(a, scratch, a.added.first_rotated);
     generic::store_row(generic::address(a.q, a.dtype, token.batch, head, token.row), scratch.row, 1, a.dtype,
                        a.d);
   }

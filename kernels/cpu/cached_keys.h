@@ -41,6 +41,15 @@ REGARD_INLINE const u8* row_of_run(const Head& head, const Rows& rows, const Key
                     run.batch, head.kv_head, run.row);
 }
 
+/// A row of K as it is stored, together, for one whose last columns are a tensor of their own.
+REGARD_INLINE void copy_key_in_parts(u8* to, const Head& head, const KeyRun& run, i64 i) {
+  constexpr i64 size = bytes_of<config::kv>;
+  const KeyRun row{run.batch, run.row + i, 1};
+  __builtin_memcpy(to, row_of_run(head, head.arguments.k, row), config::dv * size);
+  __builtin_memcpy(to + config::dv * size, row_of_run(head, head.arguments.k_rope, row),
+                   (config::d - config::dv) * size);
+}
+
 /// Copies a row of n numbers of K from vectorized pages; `first` is its first group of 16 bytes.
 template <i64 n>
 REGARD_INLINE void copy_scattered_key(u8* to, const Head& head, const u8* first) {
@@ -129,7 +138,13 @@ REGARD_NOINLINE inline void gather_keys(u8* k, u8* v, const Head& head, i64 firs
         convert_cached<config::d>(to_k, row_k);
         convert_cached<config::dv>(to_v, row_v);
       } else {
-        convert_cached<config::d>(to_k, from_k);
+        if constexpr (config::k_rope) {
+          u8 row_k[config::d * bytes_of<config::kv>];
+          copy_key_in_parts(row_k, head, run, i);
+          convert_cached<config::d>(to_k, row_k);
+        } else {
+          convert_cached<config::d>(to_k, from_k);
+        }
         convert_cached<config::dv>(to_v, from_v);
         from_v += a.v.row * bytes_of<config::kv>;
       }

@@ -203,7 +203,7 @@ class CpuDecodeHead {
   REGARD_OPTIMIZE void compute_scores(i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
-      if constexpr (!config::paged) fetch_ahead<chunk>(key);
+      if constexpr (!lists_keys) fetch_ahead<chunk>(key);
       const Floats first = scores_of(key, count);
       if constexpr (ways == 1) {
         store(to, first);
@@ -227,7 +227,7 @@ class CpuDecodeHead {
       for (int i = 0; i < keys_at_once; ++i)  // keys past the last one are masked, but must be readable
         k[i] = keys_.k.row(smaller(key + first + i, count - 1));
       // Pages anywhere are fetched slowly: the core waits less if it asks for a row at a time.
-      if constexpr (config::paged) fetch_ahead<keys_at_once>(key + first);
+      if constexpr (lists_keys) fetch_ahead<keys_at_once>(key + first);
       Floats* const sums = products + first * rows;
       if constexpr (target::avx2) {
         REGARD_UNROLL

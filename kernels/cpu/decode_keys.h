@@ -7,6 +7,9 @@
 
 namespace regard {
 
+/// Whether rows of K are copied first, as they are not together.
+constexpr bool copies_keys = vectorized_pages || config::k_rope;
+
 /// Rows a fixed distance apart.
 struct StridedRows {
   const u8* first;
@@ -52,8 +55,8 @@ class StridedKeys {
   const u8 *first_k_, *first_v_;
 };
 
-/// K and V in pages: a list of addresses for each step. Keys that no row sees are a row of zeros: they may
-/// have no page, and what is stored for them may be NaN.
+/// K and V in pages, or K in two tensors: a list of addresses for each step. Keys that no row sees are a row
+/// of zeros: they may have no page, and what is stored for them may be NaN.
 class PagedKeys {
  public:
   PagedKeys(const Head&, u8* memory) : memory_(memory) {}
@@ -63,7 +66,7 @@ class PagedKeys {
     now_ = !now_;
     if (next_step_ != first_key) list(head, common, steps_[now_], first_key, end);
     next_step_ = first_key + rows_ahead;
-    if constexpr (vectorized_pages)
+    if constexpr (copies_keys)
       next_step_ = -1;  // there is memory for one step
     else
       list(head, common, steps_[!now_], next_step_, end);
@@ -101,6 +104,12 @@ class PagedKeys {
           step.k[first + i] = k;
           step.v[first + i] = v;
         }
+      } else if constexpr (config::k_rope) {
+        for (i64 i = 0; i < count; ++i) {
+          u8* const k = memory_ + (first + i) * k_bytes;
+          copy_key_in_parts(k, head, run, i);
+          step.k[first + i] = step.v[first + i] = k;  // V is the first columns of K
+        }
       } else {
         const u8 *k = row_of_run(head, a.k, run), *v = row_of_run(head, a.v, run);
         const i64 k_row = a.k.row * bytes_of<config::kv>, v_row = a.v.row * bytes_of<config::kv>;
@@ -127,6 +136,8 @@ template <>
 struct DecodeKeysOf<true> {
   using type = PagedKeys;
 };
-using DecodeKeys = DecodeKeysOf<config::paged>::type;
+/// Whether rows are listed.
+constexpr bool lists_keys = config::paged || config::k_rope;
+using DecodeKeys = DecodeKeysOf<lists_keys>::type;
 
 }  // namespace regard

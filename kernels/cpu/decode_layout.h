@@ -6,7 +6,7 @@
 namespace regard {
 
 /// What the layout depends on. `vnni`: operands are pairs of bf16; `pack_gqa`: query rows of one K/V head;
-/// `scattered_bytes`: those of a number of K and V in vectorized pages, else 0.
+/// `scattered_bytes`: those of a number of K and V that are copied first, else 0.
 struct DecodeShape {
   bool vnni;
   i64 d, dv, pack_gqa, block_k, scattered_bytes;

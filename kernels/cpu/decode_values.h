@@ -13,7 +13,7 @@ constexpr DecodeLayout layout({.vnni = vnni,
                                .dv = config::dv,
                                .pack_gqa = config::pack_gqa,
                                .block_k = config::block_k,
-                               .scattered_bytes = vectorized_pages ? bytes_of<config::kv> : 0});
+                               .scattered_bytes = copies_keys ? bytes_of<config::kv> : 0});
 
 template <i64 rows>
 struct DecodeValues {

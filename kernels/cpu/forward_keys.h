@@ -18,7 +18,7 @@ struct StepRows {
 };
 
 /// Whether rows may have to be gathered.
-constexpr bool gathers = config::paged || config::kv != config::dtype;
+constexpr bool gathers = config::paged || config::kv != config::dtype || config::k_rope;
 
 class ForwardKeys {
  public:
@@ -33,7 +33,8 @@ class ForwardKeys {
       return {row_address(whole_.k, whole_.k_row, first_key), whole_.k_row,
               row_address(whole_.v, whole_.v_row, first_key), whole_.v_row};
     } else {
-      if (config::kv == config::dtype && !vectorized_pages && in_one_page(head, first_key, count))
+      if (config::kv == config::dtype && !vectorized_pages && !config::k_rope &&
+          in_one_page(head, first_key, count))
         return rows_of(head, key_run(head.arguments, head.sequence, first_key));
       gather_keys(k_, v_, head, first_key, count, seen);
       return {k_, config::d, v_, config::dv};
@@ -49,7 +50,11 @@ class ForwardKeys {
     constexpr i64 bytes = bytes_of<config::kv>;
     const Arguments& a = head.arguments;
     for_each_run(head, seen, [&](i64, const KeyRun& run, i64 count) {
-      prefetcher.add(row_of_run(head, a.k, run), a.k.row * bytes, config::d * bytes, count);
+      constexpr i64 columns = config::k_rope ? config::dv : config::d;
+      prefetcher.add(row_of_run(head, a.k, run), a.k.row * bytes, columns * bytes, count);
+      if constexpr (config::k_rope)
+        prefetcher.add(row_of_run(head, a.k_rope, run), a.k_rope.row * bytes,
+                       (config::d - config::dv) * bytes, count);
       prefetcher.add(row_of_run(head, a.v, run), a.v.row * bytes, config::dv * bytes, count);
     });
   }

@@ -8,17 +8,17 @@ namespace regard::generic {
 
 /// K or V of one head.
 struct KeyTensor {
-  const Rows &rows, &factors;
-  i64 columns;
-  i64 chunk;         // vectorized pages: elements from one group of 16 bytes to the next; else 0
-  bool across_rows;  // whether such a group holds one column of several rows, as in V
+  const Rows &rows, &rest, &factors;
+  i64 columns, columns_of_rest;  // the latter are the last ones
+  i64 chunk;                     // vectorized pages: elements from one group of 16 bytes to the next; else 0
+  bool across_rows;              // whether such a group holds one column of several rows, as in V
 };
 
 inline KeyTensor keys_of(const Arguments& a) {
-  return {a.k, a.descale_k, a.d, a.cache.k_chunk, false};
+  return {a.k, a.k_rope, a.descale_k, a.d, a.k_rope.data ? a.d - a.dv : 0, a.cache.k_chunk, false};
 }
 inline KeyTensor values_of(const Arguments& a) {
-  return {a.v, a.descale_v, a.dv, a.cache.v_chunk, true};
+  return {a.v, a.v, a.descale_v, a.dv, 0, a.cache.v_chunk, true};
 }
 
 /// Loads the row `row` of the page or sequence `batch`, times its factor if each row has its own.
@@ -26,7 +26,10 @@ inline void load_key(float* to, const Arguments& a, const KeyTensor& tensor, i64
                      i64 row) {
   const i64 together = 16 / bytes_of_dtype(a.kv);
   if (tensor.chunk == 0) {
-    load_row(to, address(tensor.rows, a.kv, batch, kv_head, row), a.kv, tensor.columns);
+    const i64 first = tensor.columns - tensor.columns_of_rest;
+    load_row(to, address(tensor.rows, a.kv, batch, kv_head, row), a.kv, first);
+    if (tensor.columns_of_rest > 0)
+      load_row(to + first, address(tensor.rest, a.kv, batch, kv_head, row), a.kv, tensor.columns_of_rest);
   } else if (tensor.across_rows) {
     const u8* const group = address(tensor.rows, a.kv, batch, kv_head, row % together) +
                             row / together * tensor.chunk * bytes_of_dtype(a.kv);

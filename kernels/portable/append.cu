@@ -20,12 +20,20 @@ REGARD_DEVICE Side side_of(const Rows& from, const Rows& to, const Rows& factors
   side.to = static_cast<u8*>(to.data), side.table_row = -1;
   return side;
 }
+/// Of a latent K, the columns that are V.
 REGARD_DEVICE Side keys_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
   Side side = side_of(a.added.k, a.k, a.descale_k, bytes_of<config::kv>, token, head, heads);
-  side.n = a.d, side.columns = columns_of_k(a);
+  side.n = has_latent_tokens(a) ? a.dv : a.d, side.columns = columns_of_k(a);
   return side;
 }
+/// Of a latent K, the other columns.
 REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
+  if (has_latent_tokens(a)) {
+    Side side = side_of(rows_from_column(a.added.k, a.dv, a.dtype), columns_after_v(a), a.descale_v,
+                        bytes_of<config::kv>, token, head, heads);
+    side.n = a.d - a.dv, side.columns = columns_of_k(a);
+    return side;
+  }
   Side side = side_of(a.added.v, a.v, a.descale_v, bytes_of<config::kv>, token, head, heads);
   side.n = a.dv, side.columns = columns_of_v(a);
   return side;
@@ -37,13 +45,16 @@ REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArgument
   const CacheRow to = k.heads > 0 ? row_of_new_token(a, token) : CacheRow{-1, 0};
   if (to.batch < 0) k.heads = 0, v.heads = 0;
   constexpr i64 bytes = bytes_of<config::kv>;
+  const bool latent = has_latent_tokens(a);
+  const Rows of_v = latent ? columns_after_v(a) : a.v;
+  const i64 first_of_values = latent ? to.row * of_v.row : first_of_v(a, to.row);
   k.to += (to.batch * a.k.batch + head * a.k.head + first_of_k(a, to.row)) * bytes;
-  v.to += (to.batch * a.v.batch + head * a.v.head + first_of_v(a, to.row)) * bytes;
+  v.to += (to.batch * of_v.batch + head * of_v.head + first_of_values) * bytes;
   const i64 batch = batch_of_factor(a, token, to), row = has_token_factors(a) ? to.row : 0;
   k.factor += element_of(a.descale_k, batch, head, row);
   v.factor += element_of(a.descale_v, batch, head, row);
   if (static_cast<Rope>(a.added.rope) != Rope::none && k.heads > 0)
-    k.table_row = rope_row_of_new_token(a, token);
+    (latent ? v : k).table_row = rope_row_of_new_token(a, token);
 }
 
 /// Whether all rows of a tensor are aligned to 16 bytes, or to an octet if that is smaller.
@@ -72,8 +83,9 @@ REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
   const i32 longest = larger(a.d, a.dv);
   const bool fit = !has_token_factors(a) || longest <= 2 * width * lanes_of(a);
   const bool k_together = a.cache.k_chunk == 0 || elements_together(a) % width == 0;
-  return a.d % width == 0 && a.dv % width == 0 && fit && k_together && rotates_octets(a) &&
-         octets_are_aligned<config::dtype>(a.added.k) && octets_are_aligned<config::dtype>(a.added.v) &&
+  return !has_latent_tokens(a) && a.d % width == 0 && a.dv % width == 0 && fit && k_together &&
+         rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.k) &&
+         octets_are_aligned<config::dtype>(a.added.v) &&
          octets_are_aligned<config::kv>(a.k, a.cache.k_chunk) &&
          (a.cache.v_chunk != 0 || octets_are_aligned<config::kv>(a.v));
 }
@@ -121,6 +133,15 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
   side.to =
       static_cast<u8*>(a.q.data) + element_of(a.q, token.batch, head, token.row) * bytes_of<config::dtype>;
   side.table_row = rope_row_of_query(a, token);
+  if (const i32 first = a.added.first_rotated; first > 0) {
+    // The columns before the rotated ones are a row of their own.
+    Side before = side;
+    before.n = first, before.columns = {0, first, 1}, before.table_row = -1;
+    write_elements<config::dtype, false>(a, before);
+    side.from += first * bytes_of<config::dtype>, side.to += first * bytes_of<config::dtype>;
+    side.n = a.d - first, side.columns = {0, side.n, 1};
+    return write_elements<config::dtype, false>(a, side);
+  }
   const bool octets = a.d % width == 0 && rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.q) &&
                       octets_are_aligned<config::dtype>(a.q);
   if (!octets) return write_elements<config::dtype, false>(a, side);

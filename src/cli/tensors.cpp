@@ -240,7 +240,8 @@ void for_each_run(const Tensor& tensor, regard_role role, const Fields& fields, 
                   std::int64_t head, const Each& each) {
   const auto size = static_cast<std::int64_t>(size_of(tensor));
   auto* const data = static_cast<std::byte*>(tensor.data);
-  const std::int64_t columns = role == REGARD_K ? fields.d : fields.dv;
+  const std::int64_t columns =
+      fields.vectorized ? role == REGARD_K ? fields.d : fields.dv : tensor.shape[tensor.rank - 1];
   if (!fields.vectorized) {  // [.., rows, hk, columns]
     each(data +
              (row.batch * tensor.strides[0] + row.row * tensor.strides[1] + head * tensor.strides[2]) * size,
@@ -264,12 +265,13 @@ void hide_rows(const Arguments& arguments, const Fields& fields, const DrawnCach
   std::vector<bool> read(static_cast<std::size_t>(all));
   for (const DrawnCache::Row& row : cache.rows)
     read[static_cast<std::size_t>(row.batch * rows + row.row)] = true;
-  for (const regard_role role : {REGARD_K, REGARD_V}) {
+  for (const regard_role role : {REGARD_K, REGARD_V, REGARD_K_ROPE}) {
     const Tensor& tensor = arguments[role];
+    if (tensor.data == nullptr) continue;
     const int byte = tensor.dtype == REGARD_INT8 ? 0x80 : 0xff;
     const bool fnuz = tensor.dtype == REGARD_FP8_FNUZ || tensor.dtype == REGARD_FP8_E5M2_FNUZ;
     auto* const factors =
-        static_cast<float*>(arguments[role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V].data);
+        static_cast<float*>(arguments[role == REGARD_V ? REGARD_DESCALE_V : REGARD_DESCALE_K].data);
     for (std::int64_t i = 0; i < all; ++i) {
       if (read[static_cast<std::size_t>(i)]) continue;
       for (std::int64_t head = 0; head < fields.hk; ++head) {
@@ -333,7 +335,7 @@ Tensors::Tensors(const Problem& problem, const Sequences& sequences,
     const std::vector<std::int32_t>* numbers = sequence_numbers(role, sequences);
     if (use == REGARD_UNUSED) continue;
     if (use != REGARD_OUTPUT && file != files.end()) {
-      given_cache |= numbers != nullptr || role == REGARD_K || role == REGARD_V;
+      given_cache |= numbers != nullptr || role == REGARD_K || role == REGARD_V || role == REGARD_K_ROPE;
       read(role, expected, file->second, convert);
     } else if (use != REGARD_OUTPUT && numbers != nullptr && !numbers->empty()) {
       if (role == REGARD_PAGE_LIST) expected.shape[0] = std::ssize(*numbers);

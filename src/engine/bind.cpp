@@ -98,6 +98,7 @@ void bind_cache_sizes(const Problem& p, Arguments& a) {
   a.added.most = p.snew;
   a.added.total = p.tnew;
   a.added.rotary = static_cast<i32>(p.rotary);
+  a.added.first_rotated = static_cast<i32>(first_rotated(p));
   a.added.rope_rows = rope_rows(p);
   a.added.wide_slots = p.slots == SlotType::int64;
   a.added.rope = static_cast<i32>(p.rope);
@@ -209,7 +210,8 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   const auto scores = [&t](regard_role role) { return present(t[role]) ? score_rows(t[role]) : Rows{}; };
   a.q = sequences(REGARD_Q);
   a.k = sequences(REGARD_K);
-  a.v = sequences(REGARD_V);
+  a.k_rope = sequences(REGARD_K_ROPE);
+  a.v = p.latent ? a.k : sequences(REGARD_V);
   a.o = sequences(REGARD_O);
   a.grad_o = sequences(REGARD_GRAD_O);
   a.grad_q = sequences(REGARD_GRAD_Q);
@@ -233,7 +235,7 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.ranges_batch = t[REGARD_RANGES].rank == 3 ? stride_or_zero(t[REGARD_RANGES], 0) : 0;
   a.descale_q = factor_rows(p, t[REGARD_DESCALE_Q]);
   a.descale_k = factor_rows(p, t[REGARD_DESCALE_K]);
-  a.descale_v = factor_rows(p, t[REGARD_DESCALE_V]);
+  a.descale_v = p.latent ? a.descale_k : factor_rows(p, t[REGARD_DESCALE_V]);
   bind_cache(p, given, a);
   bind_new_tokens(given, a);
   bind_positions(p, t[REGARD_POSITIONS], a);

@@ -15,6 +15,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_Q:
     case REGARD_K:  // as far as they are no cache (places.h)
     case REGARD_V:
+    case REGARD_K_ROPE:
     case REGARD_O:
     case REGARD_GRAD_O:
     case REGARD_GRAD_Q:
@@ -191,19 +192,19 @@ Matrix Inputs::keys(regard_role role, std::int64_t batch, std::int64_t kv_head) 
   const Sequence& s = sequence(batch);
   Matrix result{s.sk, role == REGARD_K ? problem_.d : problem_.dv, {}};
   result.values.resize(static_cast<std::size_t>(result.rows * result.columns));
-  const regard_tensor& tensor = arguments_.tensor[role];
-  const KvIndex index(problem_, role, tensor.rank, tensor.strides);
+  const StoredKeys stored(problem_, arguments_, role);
   for (std::int64_t j = 0; j < result.rows; ++j) {
     if (is_cache(problem_) && left_of_all_windows(s, j)) continue;
     const Place place = places_.of_row(batch, s.first_k + j);
     const double factor = given_factor(role, batch, kv_head, place);
     if (writes_cache(problem_) && s.first_k + j >= s.before) {
       const NewToken token = new_tokens_.token(batch, s.first_k + j - s.before, s.before);
-      std::ranges::copy(new_tokens_.read_back(role, token, kv_head, factor), result.row(j));
+      const std::vector<double> row = new_tokens_.read_back(stored.side, token, kv_head, factor);
+      std::copy_n(row.begin(), result.columns, result.row(j));
       continue;
     }
     for (std::int64_t c = 0; c < result.columns; ++c)
-      result.row(j)[c] = factor * decode(tensor.dtype, tensor.data, index.at(place, kv_head, c));
+      result.row(j)[c] = factor * stored.at(place, kv_head, c);
   }
   return result;
 }
@@ -214,7 +215,7 @@ double Inputs::descale_q(std::int64_t batch, std::int64_t kv_head) const {
 
 double Inputs::given_factor(regard_role role, std::int64_t batch, std::int64_t kv_head,
                             const Place& place) const {
-  const regard_role factor = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
+  const regard_role factor = side_of(problem_, role) == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
   switch (problem_.descale) {
     case Descale::none:
       return 1;

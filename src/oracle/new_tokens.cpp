@@ -102,7 +102,8 @@ StoredRow NewTokens::exact(regard_role role, const NewToken& token, std::int64_t
   const bool as_it_is = problem_.kv == problem_.dtype;
   const double lost = problem_.dtype == DType::bf16 ? 2 * smallest_normal : 0;
   row.error.assign(columns, as_it_is ? Output::copied : 0.0);
-  for (std::size_t c = 0; c < rotated; ++c) row.error[c] = certain(roundings * size[c] + lost);
+  const auto first = static_cast<std::size_t>(first_rotated(problem_));
+  for (std::size_t c = first; c < first + rotated; ++c) row.error[c] = certain(roundings * size[c] + lost);
   row.factor = given_factor;
   if (as_it_is || problem_.descale == Descale::none) return row;
 
@@ -118,14 +119,12 @@ StoredRow NewTokens::exact(regard_role role, const NewToken& token, std::int64_t
 std::vector<double> NewTokens::read_back(regard_role role, const NewToken& token, std::int64_t head,
                                          double given_factor) const {
   StoredRow row = exact(role, token, head, given_factor);
-  const regard_tensor& tensor = arguments_.tensor[role];
-  const KvIndex index(problem_, role, tensor.rank, tensor.strides);
+  const StoredKeys keys(problem_, arguments_, role);
   for (std::size_t c = 0; c < row.value.size(); ++c) {
-    const double stored =
-        decode(tensor.dtype, tensor.data, index.at(token.place, head, static_cast<std::int64_t>(c)));
+    const double stored = keys.at(token.place, head, static_cast<std::int64_t>(c));
     const bool right =
-        row.error[c] == Output::no_result || judge(tensor.dtype, stored, row.value[c], row.error[c]).right();
-    row.value[c] = (right ? stored : rounded(tensor.dtype, row.value[c])) * row.factor;
+        row.error[c] == Output::no_result || judge(keys.dtype(), stored, row.value[c], row.error[c]).right();
+    row.value[c] = (right ? stored : rounded(keys.dtype(), row.value[c])) * row.factor;
   }
   return row.value;
 }

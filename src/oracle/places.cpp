@@ -43,4 +43,17 @@ KvIndex::KvIndex(const Problem& problem, regard_role role, int rank, const std::
   }
 }
 
+StoredKeys::StoredKeys(const Problem& problem, const regard_arguments& arguments, regard_role role)
+    : side(side_of(problem, role)),
+      tensor_(arguments.tensor[side]),
+      rest_(arguments.tensor[problem.k_rope ? REGARD_K_ROPE : side]),
+      index_(problem, side, tensor_.rank, tensor_.strides),
+      index_of_rest_(problem, side, rest_.rank, rest_.strides),
+      columns_(side == REGARD_K ? columns_of_k(problem) : problem.dv) {}
+
+double StoredKeys::at(const Place& place, std::int64_t head, std::int64_t column) const {
+  if (column < columns_) return decode(tensor_.dtype, tensor_.data, index_.at(place, head, column));
+  return decode(rest_.dtype, rest_.data, index_of_rest_.at(place, head, column - columns_));
+}
+
 }  // namespace regard::oracle

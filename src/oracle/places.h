@@ -33,6 +33,11 @@ class Places {
   const regard_arguments& arguments_;
 };
 
+/// The tensor that has the keys or values of `role`: the values of a latent K are its first columns.
+inline regard_role side_of(const Problem& problem, regard_role role) {
+  return role == REGARD_V && !problem.latent ? REGARD_V : REGARD_K;
+}
+
 /// The number of an element of K or V, from strides of memory or of row-major order.
 class KvIndex {
  public:
@@ -48,6 +53,22 @@ class KvIndex {
  private:
   std::int64_t batch_, head_, row_, together_ = 0;
   bool of_columns_ = false;
+};
+
+/// The numbers of K or of V, wherever their columns are.
+class StoredKeys {
+ public:
+  StoredKeys(const Problem&, const regard_arguments&, regard_role);
+  double at(const Place& place, std::int64_t head, std::int64_t column) const;
+  /// The type in which they are stored.
+  regard_dtype dtype() const { return tensor_.dtype; }
+
+  const regard_role side;  ///< K or V
+
+ private:
+  const regard_tensor &tensor_, &rest_;  // of the columns from `columns_` on
+  KvIndex index_, index_of_rest_;
+  std::int64_t columns_;
 };
 
 }  // namespace regard::oracle

@@ -21,9 +21,11 @@ double Rotation::read(regard_role role, std::int64_t row, std::int64_t column) c
 void Rotation::rotate(std::int64_t position, double* x, double* size) const {
   if (rows_ == 0) return;
   const std::int64_t row = std::clamp<std::int64_t>(position, 0, rows_ - 1), half = problem_.rotary / 2;
+  const std::int64_t start = first_rotated(problem_);
   const bool interleaved = problem_.rope == Rope::interleaved;
   for (std::int64_t i = 0; i < half; ++i) {
-    const std::int64_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + half;
+    const std::int64_t first = start + (interleaved ? 2 * i : i),
+                       second = start + (interleaved ? 2 * i + 1 : i + half);
     const double cos = read(REGARD_ROPE_COS, row, i), sin = read(REGARD_ROPE_SIN, row, i);
     const double a = x[first], b = x[second];
     x[first] = a * cos - b * sin;

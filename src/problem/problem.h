@@ -150,8 +150,10 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, bool, left_padding, false, "K and V of each sequence begin after its left padding")      \
   X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                 \
   X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                     \
+  X(SIGNATURE, bool, latent, false, "V is the first dv columns of K, and not given")                    \
+  X(SIGNATURE, bool, k_rope, false, "the last d - dv columns of a latent K are a tensor of their own")  \
   X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding of new keys and of the queries")               \
-  X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                     \
+  X(SIGNATURE, std::int64_t, rotary, 0, "how many columns rope rotates: the first, or those after V's") \
   X(SIGNATURE, DType, rope_type, DType::bf16, "type of the rope tables: that of Q by default, or fp32") \
   X(SIGNATURE, Positions, positions, Positions::length, "where rope finds the positions of new tokens") \
   X(SIGNATURE, SlotType, slots, SlotType::none, "where append writes new tokens")                       \
@@ -251,6 +253,14 @@ bool mask_hides_nothing(const Problem&);
 /// Whether K and V are a cache that new tokens are written into: by append, or by fwd before it attends.
 inline bool writes_cache(const Problem& p) {
   return p.snew > 0 || p.tnew > 0;
+}
+/// Columns of K; `k_rope` has the others.
+inline std::int64_t columns_of_k(const Problem& p) {
+  return p.k_rope ? p.dv : p.d;
+}
+/// The first of the columns that rope rotates.
+inline std::int64_t first_rotated(const Problem& p) {
+  return p.latent ? p.dv : 0;
 }
 /// Rows of the rope tables.
 inline std::int64_t rope_rows(const Problem& p) {

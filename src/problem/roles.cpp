@@ -69,7 +69,11 @@ Shape like_q(const Problem& p) {
 }
 Shape like_k(const Problem& p) {
   const std::int64_t x = elements_together(p);
-  return is_vectorized(p) ? Shape{pages(p), p.hk, p.d / x, product(p.paged, x)} : key_rows(p, p.d);
+  return is_vectorized(p) ? Shape{pages(p), p.hk, p.d / x, product(p.paged, x)}
+                          : key_rows(p, columns_of_k(p));
+}
+Shape k_rope_shape(const Problem& p) {
+  return key_rows(p, p.d - p.dv);
 }
 Shape like_v(const Problem& p) {
   const std::int64_t x = elements_together(p);
@@ -189,8 +193,17 @@ regard_use use_q(const Problem& p) {
 regard_use use_keys(const Problem& p) {
   return writes_cache(p) ? REGARD_INPUT_OUTPUT : input_if(attends(p));
 }
+regard_use use_values(const Problem& p) {
+  return p.latent ? REGARD_UNUSED : use_keys(p);
+}
+regard_use use_k_rope(const Problem& p) {
+  return p.k_rope ? use_keys(p) : REGARD_UNUSED;
+}
 regard_use use_new_keys(const Problem& p) {
   return input_if(writes_cache(p));
+}
+regard_use use_new_values(const Problem& p) {
+  return p.latent ? REGARD_UNUSED : use_new_keys(p);
 }
 regard_use use_rope(const Problem& p) {
   return input_if(p.rope != Rope::none);
@@ -273,6 +286,9 @@ regard_use use_descale_keys(const Problem& p) {
   if (p.descale == Descale::token && writes_cache(p)) return REGARD_INPUT_OUTPUT;
   return input_if(p.descale != Descale::none);
 }
+regard_use use_descale_values(const Problem& p) {
+  return p.latent ? REGARD_UNUSED : use_descale_keys(p);
+}
 regard_use use_offsets_new(const Problem& p) {
   return input_if(packs_new(p) && p.slots == SlotType::none);
 }
@@ -312,7 +328,7 @@ struct Role {
 constexpr Role roles[] = {
     {REGARD_Q, "q", use_q, in_dtype, like_q, Kind::rows},
     {REGARD_K, "k", use_keys, keys_dtype, like_k, Kind::rows},
-    {REGARD_V, "v", use_keys, keys_dtype, like_v, Kind::rows},
+    {REGARD_V, "v", use_values, keys_dtype, like_v, Kind::rows},
     {REGARD_O, "o", use_o, out_dtype, like_o, Kind::rows},
     {REGARD_LSE, "lse", use_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
     {REGARD_GRAD_O, "grad_o", use_grad_o, out_dtype, like_o, Kind::rows},
@@ -334,10 +350,11 @@ constexpr Role roles[] = {
      Kind::plain},
     {REGARD_DESCALE_Q, "descale_q", use_descale_q, always<REGARD_FP32>, descale_q_shape, Kind::factors},
     {REGARD_DESCALE_K, "descale_k", use_descale_keys, always<REGARD_FP32>, descale_keys_shape, Kind::factors},
-    {REGARD_DESCALE_V, "descale_v", use_descale_keys, always<REGARD_FP32>, descale_keys_shape, Kind::factors},
+    {REGARD_DESCALE_V, "descale_v", use_descale_values, always<REGARD_FP32>, descale_keys_shape,
+     Kind::factors},
     {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::contiguous},
     {REGARD_K_NEW, "k_new", use_new_keys, in_dtype, new_keys, Kind::rows},
-    {REGARD_V_NEW, "v_new", use_new_keys, in_dtype, new_values, Kind::rows},
+    {REGARD_V_NEW, "v_new", use_new_values, in_dtype, new_values, Kind::rows},
     {REGARD_ROPE_COS, "rope_cos", use_rope, rope_dtype, rope_shape, Kind::plain},
     {REGARD_ROPE_SIN, "rope_sin", use_rope, rope_dtype, rope_shape, Kind::plain},
     {REGARD_CACHE_INDEX, "cache_index", use_cache_index, always<REGARD_INT32>, per_sequence,
@@ -357,6 +374,7 @@ constexpr Role roles[] = {
     {REGARD_PARTIAL_O, "partial_o", use_partial, in_dtype, partial_o_shape, Kind::plain},
     {REGARD_PARTIAL_LSE, "partial_lse", use_partial, always<REGARD_FP32>, partial_lse_shape, Kind::strided},
     {REGARD_GRAD_LSE, "grad_lse", use_grad_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
+    {REGARD_K_ROPE, "k_rope", use_k_rope, keys_dtype, k_rope_shape, Kind::rows},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {

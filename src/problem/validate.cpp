@@ -79,6 +79,32 @@ Status head_dims(const Problem& p) {
                  " is too large; d and dv are 1 to 512, or d=576 with dv=512");
 }
 
+/// V is a part of K.
+Status latent(const Problem& p) {
+  if (!p.latent) {
+    if (!p.k_rope) return {};
+    return invalid("k_rope needs latent: it has the columns of K that are not V");
+  }
+  if (p.pass == Pass::bwd || p.pass == Pass::merge) {
+    return invalid("latent does not go with " + std::string(word(p.pass)) + "; it is for fwd and append" +
+                   (p.pass == Pass::bwd ? ", so give V as a tensor of its own for gradients" : ""));
+  }
+  if (p.dv > p.d || (p.dv == p.d && p.k_rope)) {
+    return invalid(pair("dv", p.dv) + " is not below " + pair("d", p.d) + ", as " +
+                   (p.k_rope ? "k_rope" : "latent") + " needs: V is the first dv columns of K");
+  }
+  if (p.descale == Descale::token && writes_cache(p)) {
+    return invalid(
+        "latent does not go with descale=token and new tokens, whose V has no factor of its own; give "
+        "descale=tensor or descale=head");
+  }
+  if (is_vectorized(p)) {
+    return invalid(
+        "latent does not go with kv_layout=vectorized, where V lies otherwise than K; use kv_layout=linear");
+  }
+  return {};
+}
+
 /// K and V can have an 8-bit type of their own.
 Status cache_dtype(const Problem& p) {
   if (p.dtype == DType::int8)
@@ -356,11 +382,15 @@ Status rotary_embedding(const Problem& p) {
   if (bytes_of(p.dtype) == 1)
     return invalid(pair("rope", p.rope) + " does not go with " + std::string(word(p.dtype)) +
                    "; append bf16, fp16 or fp32");
+  const std::int64_t most = p.d - first_rotated(p);
+  const std::string limit =
+      p.latent ? "d - dv = " + std::to_string(most) + ", as latent rotates columns after those of V"
+               : pair("d", p.d);
   if (p.rotary == 0)
     return invalid(pair("rope", p.rope) +
-                   " needs rotary=N, how many columns it rotates: an even number up to " + pair("d", p.d));
-  if (p.rotary % 2 != 0 || p.rotary > p.d) {
-    return invalid(pair("rotary", p.rotary) + " is not an even number between 2 and " + pair("d", p.d));
+                   " needs rotary=N, how many columns it rotates: an even number up to " + limit);
+  if (p.rotary % 2 != 0 || p.rotary > most) {
+    return invalid(pair("rotary", p.rotary) + " is not an even number between 2 and " + limit);
   }
   if (p.rope_type != p.dtype && p.rope_type != DType::fp32) {
     const std::string type(word(p.dtype));
@@ -515,32 +545,15 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,
-    head_groups,
-    head_dims,
-    no_attention,
-    cache_dtype,
-    output_dtype,
-    eight_bit_inputs,
-    descale_factors,
-    positional_mask,
-    score_modifiers,
-    bias_type,
-    bias_gradient,
-    lse_gradient,
-    dropout,
-    forward_only,
-    splits,
-    varlen_sequences,
-    paged_cache,
-    rotary_embedding,
-    new_tokens,
-    slots,
-    cache_sequences,
-    left_padding,
-    merged_parts,
-    tensor_sizes,
-    thirty_two_bit_positions,
+    sizes,           head_groups,      head_dims,
+    no_attention,    latent,           cache_dtype,
+    output_dtype,    eight_bit_inputs, descale_factors,
+    positional_mask, score_modifiers,  bias_type,
+    bias_gradient,   lse_gradient,     dropout,
+    forward_only,    splits,           varlen_sequences,
+    paged_cache,     rotary_embedding, new_tokens,
+    slots,           cache_sequences,  left_padding,
+    merged_parts,    tensor_sizes,     thirty_two_bit_positions,
 };
 
 }  // namespace

@@ -158,6 +158,23 @@ TEST(TensorSpec, NewTokensChangeTheCache) {
   EXPECT_EQ(spec("fwd b=2 h=2 s=8 d=64 cache=3", REGARD_CACHE_INDEX).use, REGARD_OPTIONAL_INPUT);
 }
 
+TEST(TensorSpec, VIsAPartOfALatentK) {
+  const char* one =
+      "fwd bf16 kv=int8 descale=tensor b=2 hq=4 hk=1 sq=3 sk=33 d=40 dv=24 paged=7 latent snew=2";
+  EXPECT_THAT(spec(one, REGARD_K).shape, ElementsAre(10, 7, 1, 40));
+  EXPECT_THAT(spec(one, REGARD_K_NEW).shape, ElementsAre(2, 2, 1, 40));
+  EXPECT_THAT(spec(one, REGARD_O).shape, ElementsAre(2, 3, 4, 24));
+  for (const regard_role role : {REGARD_V, REGARD_V_NEW, REGARD_DESCALE_V, REGARD_K_ROPE})
+    EXPECT_EQ(spec(one, role).use, REGARD_UNUSED) << role;
+  const std::string two = std::string(one) + " k_rope";
+  EXPECT_THAT(spec(two.c_str(), REGARD_K).shape, ElementsAre(10, 7, 1, 24));
+  EXPECT_THAT(spec(two.c_str(), REGARD_K_ROPE).shape, ElementsAre(10, 7, 1, 16));
+  EXPECT_THAT(spec(two.c_str(), REGARD_K_NEW).shape, ElementsAre(2, 2, 1, 40));
+  EXPECT_EQ(spec(two.c_str(), REGARD_K_ROPE).dtype, REGARD_INT8);
+  EXPECT_EQ(spec(two.c_str(), REGARD_K_ROPE).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec("fwd h=1 s=8 d=40 dv=24 latent k_rope", REGARD_K_ROPE).use, REGARD_INPUT);
+}
+
 TEST(TensorSpec, PackedQueriesOnACache) {
   const char* dense = "fwd b=2 hq=4 hk=2 sq=3 sk=33 d=16 varlen tq=5 cache=7 lengths";
   EXPECT_THAT(spec(dense, REGARD_Q).shape, ElementsAre(5, 4, 16));
@@ -324,6 +341,10 @@ const Spoiled spoiled[] = {
      "tensor 'k_new' is missing"},
     {"fwd b=2 h=4 s=8 d=16 snew=1", [](TensorSet& t) { t[REGARD_V].data = nullptr; },
      "tensor 'v' is missing"},
+    {"fwd b=2 h=4 s=8 d=16 dv=8 latent", [](TensorSet& t) { t[REGARD_V] = t[REGARD_K]; },
+     "tensor 'v' is given, but 'fwd bf16 b=2 h=4 s=8 d=16 dv=8 latent' does not use it; leave it out"},
+    {"fwd b=2 h=4 s=8 d=16 dv=8 latent k_rope", [](TensorSet& t) { t[REGARD_K_ROPE].data = nullptr; },
+     "tensor 'k_rope' is missing (null); the problem needs it as bf16 [2, 8, 4, 8]"},
     {"append b=2 h=4 s=8 d=32 snew=1 rope=half rotary=16",
      [](TensorSet& t) { t[REGARD_ROPE_COS].dtype = REGARD_FP32; }, "tensor 'rope_cos' is fp32"},
     {"fwd b=2 h=4 sq=1 sk=64 d=16 paged=16", [](TensorSet& t) { t[REGARD_PAGE_TABLE].shape[1] = 3; },

@@ -288,6 +288,30 @@ constexpr Case rope[] = {
 };
 INSTANTIATE_TEST_SUITE_P(RotaryEmbedding, Validate, ::testing::ValuesIn(rope));
 
+constexpr Case latent[] = {
+    {"bwd s=8 d=40 dv=24 latent",
+     "latent does not go with bwd; it is for fwd and append, so give V as a tensor",
+     "fwd s=8 d=40 dv=24 latent"},
+    {"merge s=8 d=64 parts=2 latent", "latent does not go with merge", "merge s=8 d=64 parts=2"},
+    {"fwd s=8 d=64 dv=96 latent", "dv=96 is not below d=64, as latent needs", "fwd s=8 d=64 latent"},
+    {"fwd s=8 d=64 latent k_rope", "dv=64 is not below d=64, as k_rope needs",
+     "fwd s=8 d=64 dv=62 latent k_rope"},
+    {"fwd s=8 d=64 dv=32 k_rope", "k_rope needs latent", "fwd s=8 d=64 dv=32 latent k_rope"},
+    {"fwd s=8 d=64 dv=32 latent paged=16 kv_layout=vectorized",
+     "latent does not go with kv_layout=vectorized, where V lies otherwise than K",
+     "fwd s=8 d=64 dv=32 latent paged=16"},
+    {"fwd s=8 d=64 dv=32 latent kv=int8 descale=token snew=1",
+     "latent does not go with descale=token and new tokens",
+     "fwd s=8 d=64 dv=32 latent kv=int8 descale=token"},
+    {"append s=8 d=64 dv=48 latent snew=1 rope=half rotary=32",
+     "rotary=32 is not an even number between 2 and d - dv = 16, as latent rotates columns after those of V",
+     "append s=8 d=64 dv=48 latent k_rope snew=1 rope=half rotary=16"},
+    {"append s=8 d=64 dv=48 latent snew=1 rope=half",
+     "rope=half needs rotary=N, how many columns it rotates: an even number up to d - dv = 16",
+     "append s=8 d=64 dv=48 latent snew=1 rope=interleaved rotary=16"},
+};
+INSTANTIATE_TEST_SUITE_P(Latent, Validate, ::testing::ValuesIn(latent));
+
 constexpr Case no_attention[] = {
     {"append s=64 d=64 snew=1 mask=causal",
      "mask does not go with append, which computes no attention; leave it "

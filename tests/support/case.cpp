@@ -170,12 +170,13 @@ void Case::set_rows_that_are_not_read_to_nan(const cli::DrawnCache& drawn) {
   std::vector<bool> is_read(static_cast<std::size_t>(all * rows_each));
   for (const cli::DrawnCache::Row& row : drawn.rows)
     is_read[static_cast<std::size_t>(row.batch * rows_each + row.row)] = true;
-  for (const regard_role role : {REGARD_K, REGARD_V}) {
+  for (const regard_role role : {REGARD_K, REGARD_V, REGARD_K_ROPE}) {
     const regard_tensor& tensor = arguments_.tensor[role];
     if (!tensor.data) continue;
     const oracle::KvIndex index(problem_, role, tensor.rank, tensor.strides);
-    const std::int64_t columns = role == REGARD_K ? problem_.d : problem_.dv;
-    const regard_role factors = role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
+    const std::int64_t columns =
+        is_vectorized(problem_) ? role == REGARD_K ? problem_.d : problem_.dv : tensor.shape[tensor.rank - 1];
+    const regard_role factors = role == REGARD_V ? REGARD_DESCALE_V : REGARD_DESCALE_K;
     for (std::int64_t i = 0; i < all * rows_each; ++i) {
       if (is_read[static_cast<std::size_t>(i)]) continue;
       for (std::int64_t head = 0; head < problem_.hk; ++head) {
@@ -356,6 +357,7 @@ void Case::fill(const TensorSpec& spec) {
       values = normal(random, n, options_.q_scale);
       break;
     case REGARD_K:
+    case REGARD_K_ROPE:
       values = normal(random, n, integer_unit());
       break;
     case REGARD_V:
@@ -454,7 +456,7 @@ void Case::set_rows_behind_sequences_to_nan() {
     }
   };
   each_side(REGARD_OFFSETS_Q, REGARD_LENGTHS_Q, problem_.sq, std::array{REGARD_Q, REGARD_GRAD_O});
-  each_side(REGARD_OFFSETS_K, REGARD_LENGTHS_K, problem_.sk, std::array{REGARD_K, REGARD_V});
+  each_side(REGARD_OFFSETS_K, REGARD_LENGTHS_K, problem_.sk, std::array{REGARD_K, REGARD_V, REGARD_K_ROPE});
 }
 
 std::int64_t Case::count(regard_role role) const {

@@ -60,10 +60,10 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// The bytes of a number of K and V in vectorized pages, which are gathered first.
+/// The bytes of a number of K and V in vectorized pages, or of K in two tensors, which are gathered first.
 std::int64_t scattered_bytes(const Signature& s) {
   const bool vectorized = s.paged && s.kv_layout == KvLayout::vectorized;
-  return vectorized ? static_cast<std::int64_t>(bytes_of(s.kv)) : 0;
+  return vectorized || s.k_rope ? static_cast<std::int64_t>(bytes_of(s.kv)) : 0;
 }
 
 DecodeLayout layout_of(const KernelKey& key, const Target& target) {

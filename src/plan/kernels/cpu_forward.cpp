@@ -69,7 +69,7 @@ void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
 CpuForwardLayout layout_of(const KernelKey& key, const Target& target) {
   const Signature& s = key.signature;
   const Algorithm& a = key.algorithm;
-  const bool gathers = s.paged || s.kv != s.dtype;
+  const bool gathers = s.paged || s.kv != s.dtype || s.k_rope;
   return CpuForwardLayout({.depth = operand_depth(s.dtype, target, s.d),
                            .key_depth = operand_depth(s.dtype, target, a.block_k),
                            .pieces = operand_pieces(s.dtype, target),

@@ -1,0 +1,121 @@
+// A latent K, which has V in its first columns, in every forward kernel of a CPU. Rows that no call reads are
+// NaN (support/case.h): as keys and as values they would spoil both products.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+[[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
+
+/// The best target of this machine and the most different ones.
+std::vector<std::string> some_targets() {
+  std::vector<std::string> all = runnable_targets();
+  std::erase_if(all, is_gpu);
+  if (all.size() > 3) all = {all.front(), "cpu-avx2", all.back()};
+  return all;
+}
+
+// Lengths are 0, 1, and those around a page, in drawn order (cli/drawn_cache.h).
+TEST(Latent, HeadsAndQueries) {
+  const std::string target = some_targets().front();
+  for (const int heads : {1, 16, 64, 128})
+    for (const int queries : {1, 2, 4})
+      for (const char* rest : {"", "k_rope"}) {
+        const std::string text =
+            fmt::format("fwd bf16 lse lengths latent b=8 hq={} hk=1 sq={} sk=140 d=576 dv=512 paged=64 {} {}",
+                        heads, queries, queries > 1 ? "mask=causal" : "", rest);
+        expect_right(text, {target, heads * queries <= 32 ? "decode" : "forward"});
+      }
+}
+
+TEST(Latent, EveryKernelOnEveryTarget) {
+  const char* const texts[] = {
+      "fwd bf16 lse lengths latent b=6 hq=6 hk=1 sk=150 d=40 dv=24 paged=7 left_padding",
+      "fwd fp16 lse lengths latent b=6 hq=5 hk=1 sk=150 d=96 dv=64 paged=1",
+      "fwd fp32 lse latent b=3 hq=4 hk=2 sk=150 d=41 dv=23 mask=causal",
+      "fwd bf16 lse latent b=5 hq=4 hk=1 sk=300 d=576 dv=512 paged=16 table=sglang mask=window:50,0,sink=2",
+      "fwd bf16 kv=fp8 descale=tensor lse lengths latent b=4 hq=4 hk=1 sk=150 d=96 dv=64 cache=5",
+      "fwd bf16 kv=int8 descale=token lse lengths latent b=4 hq=4 hk=1 sk=150 d=96 dv=64 paged=16",
+      "fwd bf16 lse lengths latent b=2 hq=4 hk=1 sk=900 d=96 dv=64 batch_invariant paged=16",
+  };
+  for (const std::string& target : some_targets())
+    for (const char* text : texts)
+      for (const char* parts : {"", " k_rope"}) {
+        const std::string words = std::string(text) + parts;
+        expect_right(words + " sq=2", {target, target == "cpu-generic" ? "forward" : "decode"});
+        expect_right(words + " sq=40", {target, "forward"});
+        expect_right(words + " sq=3", {target, "generic"});
+      }
+}
+
+TEST(Latent, PackedQueries) {
+  for (const char* parts : {"", " k_rope"}) {
+    const std::string text =
+        "fwd bf16 lse varlen latent b=6 hq=8 hk=1 d=96 dv=64 sk=300 lengths mask=causal "
+        "paged=16 sq=30 tq=70";
+    expect_right(text + parts, {some_targets().front(), "forward"});
+  }
+}
+
+TEST(Latent, NewTokens) {
+  const std::string target = some_targets().front();
+  for (const char* parts : {"", " k_rope"})
+    for (const char* cache :
+         {"paged=16 lengths snew=3", "cache=5 lengths snew=2", "paged=7 table=sglang snew=4"}) {
+      for (const char* words :
+           {"bf16 d=96 dv=64 rope=interleaved rotary=32", "fp32 d=41 dv=23 rope=half rotary=14",
+            "bf16 d=40 dv=24", "bf16 d=96 dv=64 kv=fp8 descale=tensor rope=half rotary=32"}) {
+        expect_right(fmt::format("append {} b=4 hk=1 latent sk=64 {}{}", words, cache, parts),
+                     {target, "append"});
+        expect_right(
+            fmt::format("fwd {} b=4 hq=4 hk=1 latent sk=64 sq=2 lse mask=causal {}{}", words, cache, parts),
+            {target, ""});
+      }
+    }
+  for (const char* parts : {"", " k_rope"})
+    expect_right(
+        std::string("append bf16 b=1 hk=1 latent d=96 dv=64 sk=64 paged=16 pages=12 slots=int64 tnew=9") +
+            parts,
+        {target, "append"});
+}
+
+// K in two tensors, K in one, and V beside it give the same bits.
+TEST(Latent, PlacesDoNotChangeBits) {
+  for (const std::string& target : some_targets())
+    for (const auto& [sq, family] :
+         {std::pair(1, "decode"), std::pair(20, "forward"), std::pair(3, "generic")}) {
+      const std::string text =
+          fmt::format("fwd bf16 lse lengths b=7 hq=4 hk=1 sk=200 d=96 dv=64 paged=16 sq={}", sq);
+      Case one(text + " latent"), two(text + " latent k_rope"), apart(text);
+      const auto copy_others = [&](Case& to) {
+        for (const regard_role role : {REGARD_Q, REGARD_LENGTHS_Q, REGARD_LENGTHS_K, REGARD_PAGE_TABLE})
+          for (std::int64_t i = 0; i < one.count(role); ++i) to.set(role, i, one.get(role, i));
+      };
+      for (std::int64_t i = 0; i < one.count(REGARD_K); ++i) {
+        const std::int64_t row = i / 96, column = i % 96;
+        const double number = one.get(REGARD_K, i);
+        apart.set(REGARD_K, i, number);
+        if (column < 64) apart.set(REGARD_V, row * 64 + column, number);
+        if (column < 64)
+          two.set(REGARD_K, row * 64 + column, number);
+        else
+          two.set(REGARD_K_ROPE, row * 32 + column - 64, number);
+      }
+      ASSERT_EQ(run(one, {target, family}), "");
+      for (Case* other : {&two, &apart}) {
+        copy_others(*other);
+        ASSERT_EQ(run(*other, {target, family}), "") << other->description();
+        EXPECT_TRUE(other->bytes(REGARD_O) == one.bytes(REGARD_O))
+            << other->description() << " on " << target;
+        EXPECT_TRUE(other->bytes(REGARD_LSE) == one.bytes(REGARD_LSE)) << other->description();
+      }
+    }
+}
+
+}  // namespace
+}  // namespace regard::test
