@@ -18,7 +18,7 @@ A = TypeVar("A")
 def attention(
     q: A,
     k: A,
-    v: A,
+    v: A | None,
     *,
     lse: Literal[False] = ...,
     dropout_mask: Literal[False] = ...,
@@ -26,7 +26,7 @@ def attention(
 ) -> A: ...
 @overload
 def attention(
-    q: A, k: A, v: A, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
+    q: A, k: A, v: A | None, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
 ) -> tuple[A, ...]: ...
 @documents_options
 def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, **options: Any) -> Any:
@@ -37,6 +37,9 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     of hk. Any strides but negative ones work without a copy, as long as the last dimension is contiguous;
     layout="bhsd" or "sbhd" selects another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
     a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
+
+    Latent attention (MLA): v=None says that v is the first dv columns of k, which is read once: give dv=, or the
+    columns of k after them as an array of its own, k_rope=.
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
@@ -64,7 +67,8 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     elif out is not None:
         options.pop("o", None)
         outputs["o"] = out
-    return _core.eagerly(run_call, "fwd", {"q": q, "k": k, "v": v}, options, outputs)
+    inputs = {"q": q, "k": k} if v is None else {"q": q, "k": k, "v": v}
+    return _core.eagerly(run_call, "fwd", inputs, options, outputs)
 
 
 @documents_options
@@ -77,13 +81,17 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
     none. slots, int32 or int64 [tokens], is instead the row of the cache for each token, counted over all pages; a
     negative one is not written.
 
+    v=None and v_new=None, with dv= or k_rope=: v is the first columns of k. k_new has all columns of k.
+
     rope="interleaved" or "half" with rope_cos and rope_sin, [rows, rotated dimensions / 2], rotates the new keys.
     An 8-bit cache takes its numbers divided by descale_k and descale_v; factors of each token, in arrays like k and v
     without their last dimension, are written as well.
 
     Raises the same errors as `attention`.
     """
-    _core.eagerly(run_call, "append", {"k": k, "v": v, "k_new": k_new, "v_new": v_new}, options, {})
+    values = {} if v is None else {"v": v}
+    new = {"k_new": k_new} if v_new is None else {"k_new": k_new, "v_new": v_new}
+    _core.eagerly(run_call, "append", {"k": k, **values, **new}, options, {})
 
 
 @documents_options

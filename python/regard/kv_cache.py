@@ -10,20 +10,34 @@ from .errors import invalid
 _FACTORS = "[1], [1|b, hk], [pages, hk], or one for each row and head of k"
 
 
+def value_words(of_k: int, of_v: int | None, options: dict[str, Any], tensors: dict[str, Any]) -> str:
+    """The columns of v. Without v (None) it is the first columns of k: dv of them, or all of k beside k_rope."""
+    if of_v is not None:
+        return f"dv={of_v}"
+    if "k_rope" in tensors:
+        return f"dv={of_k} latent"
+    if options.get("dv") is None:
+        raise invalid(
+            "v is None, which means the first columns of k: give dv=, how many, or k_rope=, the columns of k after them"
+        )
+    return "latent"
+
+
 def page_words(k: Any, v: Any, layout: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
     """The pages of k and v, and the bound of their sequences."""
     of_k = shape_of("k", k, 4, "pages, [pages, page, hk, d]")
-    of_v = shape_of("v", v, 4, "pages, [pages, page, hk, dv]")
+    of_v = None if v is None else shape_of("v", v, 4, "pages, [pages, page, hk, dv]")
     pages = of_k[0]
     if options.get("kv_layout") == "vectorized":
         if layout != "bshd":
             raise invalid(f"kv_layout='vectorized' has an order of axes of its own: leave layout={layout!r} out")
         together = 16 // bytes_of("k", k)
-        page, heads, dv = of_k[3] // together, of_k[1], of_v[3] // together
+        page, heads, axis_d, of_axis = of_k[3] // together, of_k[1], 3, together
     else:
         pages, page = of_k[layout.index("b")], of_k[layout.index("s")]
-        heads, dv = of_k[layout.index("h")], of_v[layout.index("d")]
-    words = [f"hk={heads} dv={dv}"]
+        heads, axis_d, of_axis = of_k[layout.index("h")], layout.index("d"), 1
+    dv = None if of_v is None else of_v[axis_d] // of_axis
+    words = [f"hk={heads} {value_words(of_k[axis_d], dv, options, tensors)}"]
     words += [f"{name}={size}" for name, size in (("paged", page), ("pages", pages)) if name not in options]
     if "page_list" in tensors:
         for name in ("page_offsets", "last_page_lengths"):

@@ -28,13 +28,17 @@ class CacheOptions(TypedDict, total=False):
     offsets_new: Annotated[Array, "int32 [b + 1], cumulative, first 0: where packed new tokens begin"]
     snew: Annotated[int, "the most new tokens of a sequence, or a bound; computed from offsets_new if absent"]
     rope: Annotated[Literal["interleaved", "half"], "rotary embedding of the new keys and of the queries"]
-    rotary: Annotated[int, "how many leading dimensions rope rotates; those of rope_cos if absent"]
+    rotary: Annotated[
+        int, "how many columns rope rotates, the first or, with v=None, those after v; those of rope_cos if absent"
+    ]
     rope_cos: Annotated[Array, "[rows, rotary / 2] in the dtype of q or fp32: a row for each position"]
     rope_sin: Annotated[Array, "the same"]
     positions: Annotated[
         Array,
         "int32 [b]: position of each sequence's first new token, in append also of each token; lengths_k if absent",
     ]
+    dv: Annotated[int, "with v=None: v is the first dv columns of k; all of k if k_rope is given"]
+    k_rope: Annotated[Array, "with v=None: the last columns of k, where they are an array of their own, shaped like k"]
     cache: Annotated[int, "sequences in k and v; those of k if cache_index is given"]
     cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence is"]
     left_padding: Annotated[Array, "int32 [b]: k and v of a sequence begin at this row; lengths_k counts it"]

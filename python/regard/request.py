@@ -110,12 +110,13 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
         raise invalid(f"dtype is {quote(dtype)}; it must be text such as 'bf16'")
 
     given, implied, made = _tensors_among(options)
-    tensors = {**inputs, **given}
+    tensors = {name: tensor for name, tensor in {**inputs, **given}.items() if tensor is not None}
+    v = inputs.get("v")
     mask = mask_word(options)
     if pass_ == "append":
-        sizes = append_words(inputs["k"], inputs["v"], options, tensors)
+        sizes = append_words(inputs["k"], v, options, tensors)
     else:
-        sizes = shape_words(q, inputs["k"], inputs["v"], options, tensors)
+        sizes = shape_words(q, inputs["k"], v, options, tensors)
     words = [pass_, f"{dtype}", *sizes, *sorted(implied)]
     words += cache_words(pass_, dtype, options, tensors)
     if mask:

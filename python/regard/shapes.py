@@ -8,7 +8,7 @@ from typing import Any
 
 from .arrays import longest, shape_of
 from .errors import invalid
-from .kv_cache import page_words, sequences_of_new
+from .kv_cache import page_words, sequences_of_new, value_words
 from .words import quote
 
 LAYOUTS = ("bshd", "bhsd", "sbhd")
@@ -79,11 +79,13 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
     of_q = _checked("q", q, axes_q, why)
     if paged:
         return [*_query_words(of_q, axes_q, options, tensors), *page_words(k, v, layout, options, tensors)]
-    of_k, of_v = _checked("k", k, axes_k, why), _checked("v", v, axes_k, why)
+    of_k = _checked("k", k, axes_k, why)
+    dv = None if v is None else _checked("v", v, axes_k, why)[axes_k.index("d")]
     s, h = axes_k.index("s"), axes_k.index("h")
     if not packed and "layout" not in options and "cache_index" not in tensors:  # a given layout is intended
         warn_if_swapped(of_q[s], of_q[h], of_k[s], of_k[h])
-    words = [*_query_words(of_q, axes_q, options, tensors), f"hk={of_k[h]} dv={of_v[axes_k.index('d')]}"]
+    words = [*_query_words(of_q, axes_q, options, tensors), f"hk={of_k[h]}"]
+    words.append(value_words(of_k[axes_k.index("d")], dv, options, tensors))
     if packed and not cached:
         if "offsets_k" not in tensors:
             raise invalid("packed sequences need offsets_q and offsets_k; offsets_k is missing")
@@ -109,11 +111,13 @@ def append_words(k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any
     words = [f"hq={heads} d={of_new[-1]} b={batch}"]
     if any(name in tensors for name in ("page_table", "page_list")) or options.get("paged"):
         return [*words, *page_words(k, v, layout, options, tensors)]
-    of_k, of_v = _checked("k", k, layout, ""), _checked("v", v, layout, "")
+    of_k = _checked("k", k, layout, "")
+    dv = None if v is None else _checked("v", v, layout, "")[-1]
     sequences = of_k[layout.index("b")]
     if "cache" not in options and ("cache_index" in tensors or sequences != batch):
         words.append(f"cache={sequences}")
-    return [*words, f"hk={of_k[layout.index('h')]} dv={of_v[-1]} sk={of_k[layout.index('s')]}"]
+    words.append(value_words(of_k[-1], dv, options, tensors))
+    return [*words, f"hk={of_k[layout.index('h')]} sk={of_k[layout.index('s')]}"]
 
 
 def _query_words(shape: tuple[int, ...], axes: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:

@@ -86,6 +86,7 @@ IMPLIES: dict[str, Any] = {
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
     "left_padding": lambda _: "left_padding",
+    "k_rope": lambda _: "k_rope",
 }
 
 

@@ -59,7 +59,7 @@ TEST(Plan, TakesTheKernelThatFits) {
       {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 splits=1", "cpu_forward", 8},
       {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 dropout=0.1", "cpu_forward + cpu_combine", 64},
       {"fwd fp8 b=1 h=4 s=256 d=64", "cpu_generic_forward", 2},
-      {"fwd bf16 b=1 h=4 s=256 d=576 dv=512", "cpu_generic_forward", 2},
+      {"fwd bf16 b=1 h=4 s=256 d=576 dv=512", "cpu_forward", 2},
       {"bwd bf16 b=1 h=4 s=256 d=64", "cpu_backward_delta + cpu_backward", 2},
       {"bwd bf16 b=1 h=4 s=256 d=64 sink", "cpu_backward_delta + cpu_backward + cpu_backward_convert", 2},
       {"bwd fp32 b=1 h=4 s=256 d=576 dv=512", "cpu_generic_backward", 2},

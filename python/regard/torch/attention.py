@@ -13,6 +13,7 @@ from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
 from .caching import attention_appended, has_cache, refuse_recorded, written_factors
+from .latent import latent_attention
 from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
 from .tensors import are_bare, bare, is_eager, refuse_types, written
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def attention(
     q: Tensor,
     k: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     *,
     lse: Literal[False] = ...,
     dropout_mask: Literal[False] = ...,
@@ -37,7 +38,7 @@ def attention(
 def attention(
     q: Tensor,
     k: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     *,
     lse: Tensor | bool = ...,
     dropout_mask: Tensor | bool = ...,
@@ -48,7 +49,7 @@ def attention(
 def attention(
     q: Tensor,
     k: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     *,
     lse: Any = False,
     dropout_mask: Any = False,
@@ -59,7 +60,8 @@ def attention(
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" selects another order of the axes;
     without it, [b, h, s, d], as PyTorch's own attention takes it, would run as [b, s, h, d], with a wrong result.
-    Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied.
+    Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied. Latent
+    attention (v=None) has no gradients, and runs eagerly.
 
     q, k, v, bias and sink have gradients; lse has none, and differentiating through it raises an error. Recorded calls
     take no out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives.
@@ -72,7 +74,10 @@ def attention(
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
-        refuse_types(q=q, k=k, v=v)
+        if v is not None:
+            refuse_types(q=q, k=k, v=v)
+        refuse_types(q=q, k=k)
+        return latent_attention(q, k, lse, dropout_mask, options)
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
     if "out" in options:
         out = options.pop("out")

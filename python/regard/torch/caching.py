@@ -11,6 +11,7 @@ from torch import Tensor
 from ..call import run_call
 from ..errors import RefusedError
 from .encoding import decode, encode, without_empty_lists
+from .latent import latent_append
 from .operators import refuse_devices
 from .shapes import Sizes
 from .tensors import bare, is_eager, refuse_own_functions, refuse_types, written
@@ -34,10 +35,13 @@ _append_op = torch.ops.regard.append.default
 _attention_op = torch.ops.regard.attention_appended.default
 
 
-def append(k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, **options: Any) -> None:
+def append(k: Tensor, v: Tensor | None, k_new: Tensor, v_new: Tensor | None, **options: Any) -> None:
     """`regard.append` for tensors of PyTorch: writes new keys and values into a KV cache. Graphs hold it as an operator
     that changes k and v. Autograd does not record it."""
+    if v is None and v_new is None:
+        return latent_append(k, k_new, options)
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new)
+    assert v is not None and v_new is not None
     refuse_recorded(k, v, k_new, v_new)
     factors = written_factors(options)
     if is_eager(k_new):
