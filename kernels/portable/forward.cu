@@ -70,7 +70,12 @@ class PortableForwardBlock {
     if (work.split >= parts_of_sequence(a_, static_cast<i32>(head.sequence.sk))) return;
     start(work, head);
 #pragma unroll 1
-    for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
+    for (i32 column = 0; column < layout.dv; column += block_dv) {
+      if constexpr (shares_tile)
+        latent_columns(column);
+      else
+        columns(column);
+    }
     if (config::dropout && a_.dropout_mask.data) {
       const PortableForwardWork& again = common_.work;
       write_dropout_mask({a_, again.batch, again.head}, common_.random, again.first_row, common_.to.rows);
@@ -137,7 +142,7 @@ class PortableForwardBlock {
   /// K and V on their way.
   struct Copies {
     BlockKeys::Copy<block_k, block_d, layout.row_of_k, stages == 1> keys;
-    BlockKeys::Copy<block_k, block_dv, layout.row_of_v, stages == 1> values;
+    BlockKeys::Copy<block_k, block_dv, layout.row_of_v, stages == 1 && !shares_tile> values;
   };
   /// Where a tile's keys are, for kernels that find it: neighbouring tiles take turns.
   REGARD_DEVICE TileKeys tile_keys(i32 turn) const {
@@ -275,7 +280,7 @@ class PortableForwardBlock {
   static constexpr bool blocks_vote = steps_d > 1 || across > 1;
   /// Whether any of them has to multiply again.
   REGARD_DEVICE bool meet_for_values(const Copies& copies, i32 slot, i32 turn, bool again) const {
-    copies.values.template arrive<pending>(values_in(slot), source(turn, true));
+    if constexpr (!shares_tile) copies.values.template arrive<pending>(values_in(slot), source(turn, true));
     if constexpr (blocks_vote) return any_in_block(again);
     sync_block();
     return false;
@@ -304,6 +309,45 @@ class PortableForwardBlock {
       load_keys(copies, following(tiles, stages), slot, turn, 0);
       const WaveV v(values_in(slot), part_of_wave());
       Multiply::add<block_k>(o, p.operand_a(), v);
+      if constexpr (config::bits)
+        advance(tiles);
+      else
+        tiles[0] = following(tiles, 1);
+    }
+    wait_for_copies<0>();
+    sync_block();
+    store(a_, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
+    if constexpr (layout.dv > block_dv) sync_block();
+  }
+
+  /// The same where V is the first columns of K: a tile is kept until P has been multiplied with it, and
+  /// `stages` of them are in memory or on their way.
+  REGARD_DEVICE void latent_columns(i32 first_column) {
+    Output o = {};
+    WaveRowState rows;
+    Tiles tiles = {};
+    Copies copies;
+    tiles[stages] = tile_from(common_.visible.any.begin / block_k * block_k);
+#pragma unroll 1
+    for (i32 i = 0; i < stages; ++i) {
+      find_places(tiles[stages], i);
+      load_keys(copies, tiles[stages], i, i, 0);
+      advance(tiles);
+    }
+    i32 turn = stages - 1;  // of the last tile whose places were found
+#pragma unroll 1
+    for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
+      copies.keys.template arrive<stages - 1>(keys_in(slot), source(turn, false));
+      sync_block();
+      BlockKeys::Places next;
+      next.begin(a_, common_.keys, common_.visible, following(tiles, stages));
+      P p(memory_.p);
+      make_p_of_tile(p, copies, next, tiles[0], slot, turn, rows, o);
+      ++turn;
+      const WaveV v(keys_in(slot) + first_column * operand_bytes, part_of_wave());
+      Multiply::add<block_k>(o, p.operand_a(), v);
+      sync_block();  // the tile is no longer read
+      load_keys(copies, following(tiles, stages), slot, turn, 0);
       if constexpr (config::bits)
         advance(tiles);
       else

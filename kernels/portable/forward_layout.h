@@ -18,7 +18,14 @@ struct TileShape {
   i64 staged_bytes;  // the least of a row of O on its way through shared memory
   i64 place_bytes;   // says where a key is in a paged cache (paged_rows.h); 0: keys are a stride apart
   i64 factor_bytes;  // a key's factors; 0: it has none of its own
+  bool latent;       // V is read from the tile of K
 };
+
+/// Whether the tile of K is that of V as well, if V is a part of K: where both together would be too large.
+/// Elsewhere V is loaded beside K.
+constexpr REGARD_INLINE bool shares_tile(bool latent, i64 d) {
+  return latent && d > 512;
+}
 
 constexpr i64 key_place_bytes = 16, key_factor_bytes = 8;
 
@@ -50,11 +57,11 @@ struct ForwardLayout {
         dv(whole(tile.dv, block_dv)),
         row_of_q((q_place == QPlace::shared ? d : block_d) * operand_bytes(tile.bytes) + vector),
         row_of_k(row(block_d, operand_bytes(tile.bytes))),
-        row_of_v(row(block_dv, operand_bytes(tile.bytes))),
+        row_of_v(tile.latent ? row_of_k : row(block_dv, operand_bytes(tile.bytes))),
         row_of_p(row(tile.block_k, operand_bytes(tile.bytes))),
         q(q_place == QPlace::registers ? 0 : tile.block_q * row_of_q),
         keys(tile.block_k * row_of_k),
-        values(tile.block_k * row_of_v),
+        values(tile.latent ? 0 : tile.block_k * row_of_v),
         p(tile.warps_across > 1 ? tile.block_q * row_of_p : 0),
         visible(tile.block_q * 16),
         common(tile.place_bytes > 0 ? 288 : 224),
@@ -70,7 +77,7 @@ struct ForwardLayout {
   static constexpr REGARD_INLINE QPlace place_of_q(const TileShape& tile) {
     if (tile.unit < 32 || tile.warps_across > 1) return QPlace::shared;
     if (tile.block_d > 0 && tile.block_d < tile.d) return QPlace::shared_part;
-    return tile.bytes <= 2 && tile.d <= 256 ? QPlace::registers : QPlace::shared;
+    return tile.bytes <= 2 && (tile.d <= 256 || tile.latent) ? QPlace::registers : QPlace::shared;
   }
   /// The size of the type in which it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }

@@ -21,7 +21,8 @@ constexpr bool scales_v = key_factors && operand == DType::fp16;
 constexpr bool scales_p = key_factors && !scales_v;
 
 /// Where the rows of a key are, in bytes from the first row of their head in page 0. Negative: no row of the
-/// block sees the key, and zeros are loaded; its memory and its page may be anything.
+/// block sees the key, and zeros are loaded; its memory and its page may be anything. `v`: where V is a part
+/// of K, that of the columns of K which are a tensor of their own.
 struct KeyPlace {
   i64 k, v;
 };
@@ -42,9 +43,20 @@ struct PagedSource {
   const u8* rows;  // of a head in page 0
   TileKeys keys;
   bool values, aligned;
-  i64 chunk;  // vectorized pages of K: bytes from one group of columns to the next
+  i64 chunk;       // vectorized pages of K: bytes from one group of columns to the next
+  const u8* rest;  // the columns of K from dv on, if they are a tensor of their own
 
-  REGARD_DEVICE i64 place(i32 row) const { return values ? keys.places[row].v : keys.places[row].k; }
+  REGARD_DEVICE i64 place(i32 row) const {
+    return values && !config::k_rope ? keys.places[row].v : keys.places[row].k;
+  }
+  /// The address of a column, in a row whose place it is.
+  REGARD_DEVICE const u8* at(i32 row, i64 place, i32 column) const {
+    if constexpr (config::k_rope) {
+      if (column >= config::dv)
+        return rest + larger<i64>(keys.places[row].v, 0) + byte_of(column - static_cast<i32>(config::dv));
+    }
+    return rows + larger<i64>(place, 0) + byte_of(column);
+  }
   REGARD_DEVICE float factor(i32 row) const { return scales_v && values ? keys.factors[row].v : 1.0f; }
   /// Of a column, and of its neighbours to the end of the vector.
   REGARD_DEVICE i64 byte_of(i32 column) const {
@@ -60,7 +72,7 @@ struct PagedSource {
 
 /// K and V of a sequence.
 struct PagedKeys {
-  const u8 *k, *v;   // of a head in page 0
+  const u8 *k, *v;   // of a head in page 0; `v` as in KeyPlace
   const i32* pages;  // of the sequence
   i32 sequence;      // of a dense cache: its only page
   i32 kv_head;
@@ -70,17 +82,23 @@ struct PagedKeys {
   PagedKeys() = default;
   REGARD_DEVICE explicit PagedKeys(const Head& head)
       : k(of_head(head.arguments.k, head.kv_head)),
-        v(of_head(head.arguments.v, head.kv_head)),
+        v(of_head(config::k_rope ? head.arguments.k_rope : head.arguments.v, head.kv_head)),
         pages(pages_of(head.arguments.cache, head.batch)),
         sequence(static_cast<i32>(stored_sequence(head.arguments.cache, head.batch))),
         kv_head(static_cast<i32>(head.kv_head)),
         first(static_cast<u32>(head.sequence.first_k)),
         k_aligned(is_aligned(k, head.arguments.k, head.arguments.cache.k_chunk)),
-        v_aligned(config::kv_layout == KvLayout::linear && is_aligned(v, head.arguments.v, 0)) {}
+        v_aligned(config::kv_layout == KvLayout::linear && is_aligned(v, head.arguments.v, 0)) {
+    if constexpr (config::k_rope) {  // vectors that cross from one to the other are loaded slowly
+      v_aligned = k_aligned;
+      k_aligned = config::dv % 8 == 0 && k_aligned && is_aligned(v, head.arguments.k_rope, 0);
+    }
+  }
 
   /// One of both, with the places of a tile.
   REGARD_DEVICE PagedSource source(const Arguments& a, const TileKeys& keys, bool values) const {
-    return {values ? v : k, keys, values, values ? v_aligned : k_aligned, a.cache.k_chunk * bytes};
+    const u8* const rows = values && !config::k_rope ? v : k;
+    return {rows, keys, values, values ? v_aligned : k_aligned, a.cache.k_chunk * bytes, v};
   }
 
  private:
@@ -146,6 +164,7 @@ class FindPlaces {
  private:
   REGARD_DEVICE static i64 place_of_v(const Arguments& a, i64 page, i64 in_page) {
     constexpr i32 together = 16 / bytes;
+    if constexpr (config::k_rope) return (page * a.k_rope.batch + in_page * a.k_rope.row) * bytes;
     i64 row = in_page * a.v.row;
     if constexpr (config::kv_layout == KvLayout::vectorized)
       row = in_page / together * a.cache.v_chunk + in_page % together;
@@ -211,11 +230,10 @@ REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const T
   for (i32 i = 0; i < rows; i += rows_together) {
     if (rows % rows_together != 0 && row + i >= rows) break;
     const i64 place = source.place(row + i);
-    const u8* const from = source.rows + larger<i64>(place, 0);
     const u32 row_to = down<row_bytes>(to, i);
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
-      function(row_to + c * operand_bytes, from + source.byte_of(bounds.first_column + column + c),
+      function(row_to + c * operand_bytes, source.at(row + i, place, bounds.first_column + column + c),
                place < 0 ? 0 : count_there<per_vector>(1, columns_left - c) * operand_bytes,
                i / rows_together * Dealt::columns_of_thread + c / (across * per_vector), row + i);
   }
@@ -275,13 +293,14 @@ class PagedCopy {
     for (i32 i = thread(); i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
       const i64 place = source.place(row);
-      const u8* from = source.rows + larger<i64>(place, 0) + source.byte_of(bounds.first_column + column);
+      const u8* from = source.at(row, place, bounds.first_column + column);
       const i32 count =
           place < 0 ? 0 : count_there<per_vector>(1, bounds.end_column - bounds.first_column - column);
       StoredVector<config::kv> vector = {};
 #pragma unroll
       for (i32 n = 0; n < per_vector; ++n, from += source.step()) {
         if (n >= count) break;
+        if (config::k_rope) from = source.at(row, place, bounds.first_column + column + n);
         u32 number;
         if constexpr (bits == 8)
           number = *global(from);

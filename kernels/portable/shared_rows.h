@@ -26,7 +26,8 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .unit = wave / 2,
           .staged_bytes = target::mma_layout ? 0 : 160,
           .place_bytes = config::paged ? portable::key_place_bytes : 0,
-          .factor_bytes = config::descale == Descale::token ? portable::key_factor_bytes : 0};
+          .factor_bytes = config::descale == Descale::token ? portable::key_factor_bytes : 0,
+          .latent = portable::shares_tile(config::latent, config::d)};
 }
 
 /// Rows of one head of a tensor in global memory.

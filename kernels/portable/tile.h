@@ -10,6 +10,8 @@ constexpr portable::ForwardLayout layout(tile_shape());
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
+constexpr bool shares_tile = portable::shares_tile(config::latent, config::d);
+static_assert(steps_d == 1 || !shares_tile, "V is read from whole rows of K");
 
 /// Waves that share rows each have a part of the columns of O.
 constexpr i32 wave_columns = block_dv / across, column_tiles = wave_columns / Fragment::columns;

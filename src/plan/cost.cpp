@@ -62,7 +62,8 @@ Seconds seconds_to_read(const Plan& plan, bool heads_share_blocks) {
   const double heads = static_cast<double>(heads_share_blocks ? p.hk : p.hq);
   const double seen = p.sk > 0 ? static_cast<double>(visible_keys(p)) / static_cast<double>(p.sk) : 1;
   const double keys = seen * static_cast<double>(key_tokens(p));
-  return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.kv)) /
+  const std::int64_t columns = p.latent ? p.d : p.d + p.dv;
+  return keys * heads * static_cast<double>(columns) * static_cast<double>(bytes_of(p.kv)) /
          bytes_per_second(plan);
 }
 

@@ -2,6 +2,7 @@
 // Everything that a kernel reads at run time is reset to its default here; tests/plan/kernel_key_test.cpp
 // checks it.
 
+#include "kernels/portable/forward_layout.h"
 #include "plan/kernel.h"
 #include "problem/fields.h"
 
@@ -81,7 +82,9 @@ Signature inner_loop_on_cache(const Signature& s) {
     c.descale = Descale::token;
   else if (s.kv == DType::int8)
     c.descale = Descale::tensor;  // any other factors; int8 has some
-  c.paged = s.paged || s.kv != s.dtype || c.descale != Descale::none;
+  c.k_rope = s.k_rope;
+  c.latent = s.k_rope || portable::shares_tile(s.latent, s.d);
+  c.paged = s.paged || s.kv != s.dtype || c.descale != Descale::none || c.latent;
   return c;
 }
 
@@ -102,6 +105,8 @@ Signature of_plans(const Signature& s) {
   c.paged = s.paged;
   c.left_padding = s.left_padding;
   c.kv_layout = s.kv_layout;
+  c.latent = s.latent;
+  c.k_rope = s.k_rope;
   c.descale = s.descale;
   if (s.rope != Rope::none) c.rope = Rope::half;  // whether new tokens are written
   return c;

@@ -157,6 +157,13 @@ const std::vector<Scene>& accepted() {
       {"parts_are_invariant", "fwd bf16 b=1 h=1 sq=1 sk=4096 d=64 batch_invariant sink", "sm_90a",
        "sm90_forward_split", tile128()},
       {"combine_columns", fwd, "sm_80", "portable_forward_split"},
+      {"latent_tile", "fwd bf16 b=1 h=1 s=64 d=96 dv=64 latent k_rope", "sm_80", "portable_forward",
+       tile128()},
+      {"latent_tile",
+       "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent k_rope kv=int8 descale=head",
+       "sm_80",
+       "portable_forward",
+       {{"d", 576}, {"dv", 512}}},
       {"target_has_features", fwd, "sm_90a", "sm90_forward", tile128()},
       {"has_what_is_asked", fwd, "sm_90a", "sm90_forward", tile128()},
       {"has_what_is_asked", "fwd fp8 out=fp16 b=1 h=1 s=64 d=128 descale=head", "sm_90a", "sm90_forward",
@@ -326,6 +333,24 @@ const std::vector<Refused>& refused_scenes() {
        "must not decide"},
       {{"combine_columns", "fwd bf16 b=1 h=1 s=1 d=576 dv=576", "sm_80", "portable_forward_split"},
        "no combine tile for bf16 and dv=576"},
+      {{"latent_tile",
+        "fwd bf16 b=1 h=1 s=64 d=576 dv=512",
+        "sm_80",
+        "portable_forward",
+        {{"d", 576}, {"dv", 512}}},
+       "its tile for head dim 576 has V in the columns of K; give latent, and no V"},
+      {{"latent_tile",
+        "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent kv=int8 descale=token",
+        "sm_80",
+        "portable_forward",
+        {{"d", 576}, {"dv", 512}}},
+       "no factors of each key; use descale=tensor or descale=head"},
+      {{"latent_tile",
+        "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent",
+        "sm_80",
+        "portable_forward",
+        {{"d", 576}, {"dv", 512}, {"block_d", 64}}},
+       "block_d=64 does not go with a tile whose V is read from whole rows of K"},
       {{"target_has_features", fwd, "sm_80", "sm90_forward", tile128()},
        "sm90_forward needs wgmma, which sm_80 does not have"},
       {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=64 dropout=0.1", "sm_90a", "sm90_forward", tile128()},
@@ -396,10 +421,10 @@ const std::vector<Refused>& refused_scenes() {
        "of 2, 4, 8 or 16"},
       {{"two_warps_share_rows", fwd, "sm_90", "portable_forward",
         tile128({{"block_k", 96}, {"warps_across", 2}})},
-       "64 keys or a multiple of 128"},
+       "32 or 64 keys or a multiple of 128"},
       {{"two_warps_share_rows", fwd, "sm_90", "portable_forward",
         tile128({{"block_k", 192}, {"warps_across", 2}})},
-       "64 keys or a multiple of 128"},
+       "32 or 64 keys or a multiple of 128"},
       {{"two_warps_share_rows", "fwd fp32 b=1 h=1 s=64 d=64", "sm_90", "portable_forward",
         tile128({{"warps_across", 2}})},
        "operands of 16 bits"},
@@ -467,11 +492,15 @@ TEST(Rules, AreAllTestedBothWays) {
 /// The problem with fewer and more features: those that take registers are left to smaller tiles.
 std::vector<Problem> with_less_and_more(Problem problem) {
   std::vector<Problem> problems = {problem};
-  if (problem.pass == Pass::fwd) {
-    problem.kv = DType::int8, problem.descale = Descale::tensor;
-    problems.push_back(problem);
+  if (problem.pass != Pass::bwd) {
+    for (const bool latent : {false, true}) {
+      Problem changed = problem;
+      changed.latent = latent;
+      if (!latent) changed.kv = DType::int8, changed.descale = Descale::tensor;
+      problems.push_back(changed);
+    }
+    return problems;
   }
-  if (problem.pass != Pass::bwd) return problems;
   problem.softcap = 30;
   problems.push_back(problem);
   problem.bias = Bias::batch_head;

@@ -72,18 +72,35 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t hea
   return stage;
 }
 
+Refusal latent_tile(const Question& q) {
+  const Problem& p = q.problem;
+  const Target::Tile& tile = *q.candidate.tile;
+  if (!portable::shares_tile(true, tile.max_d)) return {};
+  if (!portable::shares_tile(p.latent, p.d))
+    return fmt::format("its tile for head dim {} has V in the columns of K; give latent, and no V",
+                       tile.max_d);
+  if (p.descale == Descale::token || p.descale == Descale::page)
+    return fmt::format(
+        "its tile for head dim {} has K as V, and no factors of each key; use descale=tensor or "
+        "descale=head",
+        tile.max_d);
+  const std::int64_t step = tile.algorithm.block_d;
+  if (step == 0 || step == tile.max_d) return {};
+  return fmt::format("block_d={} does not go with a tile whose V is read from whole rows of K", step);
+}
+
 Refusal two_warps_share_rows(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
   const std::int64_t across = tile.algorithm.warps_across, warps = tile.algorithm.warps,
                      keys = tile.algorithm.block_k;
   if (across <= 1) return {};
-  // A warp's keys are half a line of shared memory, or whole lines.
-  const bool halves = keys == 64 || (keys > 0 && keys % 128 == 0);
+  // A warp's keys are a part of a line of shared memory, or whole lines.
+  const bool halves = keys == 32 || keys == 64 || (keys > 0 && keys % 128 == 0);
   const bool even = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
   if (across == 2 && bytes_of(q.problem.dtype) <= 2 && even && halves) return {};
   return fmt::format(
       "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands "
-      "of 16 bits or less and 64 keys or a multiple of 128",
+      "of 16 bits or less and 32 or 64 keys or a multiple of 128",
       across);
 }
 
@@ -157,6 +174,7 @@ std::span<const Rule> own_rules() {
       {"long_sums", long_sums, true},
       {"parts_are_invariant", parts_are_invariant, true},
       {"combine_columns", combine_columns},
+      {"latent_tile", latent_tile},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
       {"two_warps_share_rows", two_warps_share_rows},
