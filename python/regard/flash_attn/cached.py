@@ -91,8 +91,12 @@ def attend(
     wants_lse: bool,
     memory: Tensor | None = None,
     chunk: int = 0,
+    qv: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """chunk: how many keys a chunk of FlashAttention-3's chunked attention has."""
+    """chunk: how many keys a chunk of FlashAttention-3's chunked attention has. qv: latent attention, whose keys are
+    the rows of v, followed by those of k: neither is copied."""
+    if qv is not None:
+        q, new = _behind_values(q, qv, new)
     q = with_contiguous_rows(q)
     options = {**words, **_cache_options(q, cache, words)}
     if new.is_given():
@@ -104,10 +108,28 @@ def attend(
         options["ranges"] = chunk_ranges(q, _keys(cache, options), chunk, options)
     if memory is not None:
         options["out"] = memory
+    k, v = cache.k, cache.v
+    if qv is not None:
+        k, v, options["k_rope"] = cache.v, None, cache.k
+        options.pop("v_new", None)
     if not wants_lse:
-        return attention(q, cache.k, cache.v, **options), None
-    out, lse = attention(q, cache.k, cache.v, lse=True, **options)
+        return attention(q, k, v, **options), None
+    out, lse = attention(q, k, v, lse=True, **options)
     return out, lse
+
+
+def _behind_values(q: Tensor, qv: Tensor, new: New) -> tuple[Tensor, New]:
+    """Queries and new keys with the columns that belong to v first."""
+    refuse_without_strides(qv=qv)
+    if qv.shape[:-1] != q.shape[:-1]:
+        raise invalid(f"qv has shape {list(qv.shape)} and q {list(q.shape)}; all but the last dimension must be equal")
+    if new.k is None or new.v is None:
+        return torch.cat((qv, q), dim=-1), new
+    if new.k.shape[:-1] != new.v.shape[:-1]:
+        raise invalid(
+            f"k has shape {list(new.k.shape)} and v {list(new.v.shape)}; all but the last dimension must be equal"
+        )
+    return torch.cat((qv, q), dim=-1), new._replace(k=torch.cat((new.v, new.k), dim=-1))
 
 
 def refuse_wrong_tensors(q: Tensor, cache: Cache, new: New) -> None:

@@ -15,12 +15,10 @@ from .varlen import places
 from .words import descale_words, whole
 
 
-def refuse_of_caches(cu_seqlens_k: Tensor | None, qv: Tensor | None) -> None:
+def refuse_of_caches(cu_seqlens_k: Tensor | None) -> None:
     """Refuses what does not go with a KV cache."""
     if cu_seqlens_k is not None:
         raise invalid("cu_seqlens_k is for packed keys, and those of a KV cache are not: leave it out, give seqused_k")
-    if qv is not None:
-        raise RefusedError("qv has no kernels for KV caches yet: leave it out, or give K and V as they are")
 
 
 def attend_cached(
@@ -32,9 +30,12 @@ def attend_cached(
     words: dict[str, Any],
     attention_chunk: int,
     memory: Tensor | None = None,
+    qv: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """out, softmax_lse. rows_of_q: cu_seqlens_q, seqused_q and max_seqlen_q."""
     refuse_wrong_tensors(q, cache, new)
+    if qv is not None and any(factor is not None for factor in descale):
+        raise RefusedError("qv does not go with descale factors, as K and V have different ones: leave one of them out")
     cu_seqlens_q, seqused_q, max_seqlen_q = rows_of_q
     cache = _picked(cache)
     if q.element_size() == 1 and new.cos is not None:
@@ -48,7 +49,7 @@ def attend_cached(
     queries = words["sq"] if cu_seqlens_q is not None else q.shape[1]
     words = without_idle_sides(words, cache.rows - 1, queries - 1)
     words |= descale_words(q, *descale, cache=cache.k)
-    out, lse = attend(q, cache, new, words, True, memory, read_chunk(attention_chunk))
+    out, lse = attend(q, cache, new, words, True, memory, read_chunk(attention_chunk), qv)
     assert lse is not None
     return out, lse_as_flash_attn(lse, cache.rows, cuda=False)
 

@@ -71,8 +71,8 @@ def _flash_attn_forward(
     cache = Cache(k, v, seqused_k, kv_batch_idx, leftpad_k, page_table, _NAMES, waits=False)
     rows_of_q = (cu_seqlens_q, seqused_q, max_seqlen_q)
     if new.is_given() or cache.is_given() or (cu_seqlens_q is not None and cu_seqlens_k is None):
-        refuse_of_caches(cu_seqlens_k, qv)
-        out, lse = attend_cached(q, cache, new, rows_of_q, descale, words, attention_chunk, out_)
+        refuse_of_caches(cu_seqlens_k)
+        out, lse = attend_cached(q, cache, new, rows_of_q, descale, words, attention_chunk, out_, qv)
     else:
         words |= sequence_words(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
         if out_ is not None:

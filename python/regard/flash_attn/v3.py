@@ -16,7 +16,7 @@ from ..torch.applied import applied
 from ..torch.tensors import refuse_without_strides
 from .attend_v3 import attend
 from .cached import Cache, Names, New
-from .cached_v3 import attend_cached, refuse_of_caches
+from .cached_v3 import attend_cached
 from .combine import combine
 from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  imported from here by pipelines
 from .words import is_on, score_words, unpacked, used_words, varlen_words
@@ -176,6 +176,8 @@ def flash_attn_with_kvcache(
     k_cache, v_cache [sequences, s, hk, d], after new tokens k, v, [b, s_new, hk, d] or packed with cu_seqlens_k_new,
     are written into it at cache_seqlens, their number before. There are no gradients.
 
+    qv: shaped like q, with the columns of v: its products with v_cache are added to the scores. This is latent
+    attention, of at most 512 columns of k_cache and v_cache together, or 64 and 512.
     page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size; with
     cache_batch_idx, int32 [b], [sequences, n].
     rotary_seqlens: int32 [b], where the rotation of each sequence begins if not at cache_seqlens. The other arguments
@@ -183,13 +185,13 @@ def flash_attn_with_kvcache(
 
     Returns out, or with return_softmax_lse (out, softmax_lse, and two empty tensors in place of partial results).
     """
-    refuse_of_caches(None, qv)
     words = score_words(softmax_scale, causal, window_size, softcap)
     cache = Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, _NAMES, waits=False)
     interleaved = is_on("rotary_interleaved", rotary_interleaved)
     new = New(k, v, rotary_cos, rotary_sin, interleaved, cu_seqlens_k_new, rotary_seqlens)
     descale = (q_descale, k_descale, v_descale)
-    out, lse = attend_cached(q, cache, new, (cu_seqlens_q, None, max_seqlen_q), descale, words, attention_chunk)
+    rows_of_q = (cu_seqlens_q, None, max_seqlen_q)
+    out, lse = attend_cached(q, cache, new, rows_of_q, descale, words, attention_chunk, None, qv)
     return (out, lse, *(lse.new_empty(0) for _ in range(2))) if is_on("return_softmax_lse", return_softmax_lse) else out
 
 

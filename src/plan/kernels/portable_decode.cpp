@@ -45,6 +45,7 @@ Refusal has_what_is_asked(const Question& q) {
   if (p.bias != Bias::none) return has_no("bias");
   if (p.dropout > 0) return has_no("dropout");
   if (p.bits) return has_no("mask of bits");
+  if (p.latent) return has_no("latent K");
   if (p.batch_invariant) return has_no("sums whose order is that of many rows (batch_invariant)");
   if (bytes_of(p.dtype) != 2) return has_no("queries other than bf16 and fp16");
   if (p.kv_layout != KvLayout::linear) return has_no("vectorized pages");

@@ -218,6 +218,7 @@ AUDITS = {
             "cache_seqlens": 7,
             "page_table": TABLE,
             "attention_chunk": 3,
+            "qv": numbers(7, *Q.shape),
             "return_softmax_lse": True,
         },
         {
@@ -227,7 +228,7 @@ AUDITS = {
             "scheduler_metadata": TENSOR,
             "max_seqlen_q": 9,
         },
-        {**OF_NEW_ALONE, **CACHE_3, "qv": numbers(7, *Q.shape)},
+        {**OF_NEW_ALONE, **CACHE_3},
     ),
     "3 flash_attn_with_kvcache, new tokens": Audit(
         with_cache(three.flash_attn_with_kvcache),

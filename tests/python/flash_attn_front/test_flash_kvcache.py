@@ -114,6 +114,30 @@ def test_against_one_row_after_the_other(make, of_cache, words, append, front):
     check(out, lse, cache, right)
 
 
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("make", [dense, lambda: pages(7)])
+def test_qv_is_latent_attention(make, append):
+    """The rows of v are keys, too: the same as one cache of longer keys. No cache is copied."""
+    cache = make().with_unused_rows(math.nan)
+    q, qv = numbers(7, 3, 3, HQ, D), numbers(8, 3, 3, HQ, D)
+    longer = Cache(torch.cat((cache.v, cache.k), -1), cache.v.clone(), LENGTHS, cache.table)
+    new, longer_new = (NEW, (torch.cat((NEW[1], NEW[0]), -1), NEW[1])) if append else (None, None)
+    o, lse, written = expected(torch.cat((qv, q), -1), longer, longer_new, causal=True)
+    arguments = dict(zip(("k", "v"), new or ()))
+    found, found_lse, *_ = three.flash_attn_with_kvcache(
+        q,
+        cache.k,
+        cache.v,
+        **arguments,
+        qv=qv,
+        cache_seqlens=LENGTHS,
+        page_table=cache.table,
+        causal=True,
+        return_softmax_lse=True,
+    )
+    check(found, found_lse, cache, (o, lse, Cache(written.k[..., D:], written.v, LENGTHS, cache.table)))
+
+
 @pytest.mark.parametrize("rotary", [False, True])
 def test_packed_queries_and_packed_new_tokens_with_positions(rotary):
     counts, positions = [3, 1, 2], ints(4, 9, 0)
@@ -365,7 +389,8 @@ ONE, STARTS = torch.zeros(2, 1, HK, D), ints(0, 1)
         ),
         (2, {"block_table": TABLE, "cache_batch_idx": ints(0, 1)}, ValueError, "cache_batch_idx .* with block_table"),
         (2, {"block_table": TABLE[0]}, ValueError, r"block_table has shape \[2\]; it must be \[b, pages"),
-        (3, {"qv": Q}, NotImplementedError, "qv has no kernels for KV caches"),
+        (3, {"qv": Q[:, :, :2]}, ValueError, r"qv has shape .* and q .*; all but the last dimension must be equal"),
+        (3, {"qv": Q, "k_descale": ONE[:, 0, :, 0]}, NotImplementedError, "qv does not go with descale factors"),
         (3, {"attention_chunk": -1}, ValueError, "attention_chunk is -1; it must be how many keys a chunk has"),
         (
             3,
