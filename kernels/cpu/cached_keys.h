@@ -114,6 +114,7 @@ REGARD_INLINE void convert_cached(u8* to, const u8* from) {
 
 /// K and V of the keys `seen` as rows of Q's type, one after the other from the step's first key on; the
 /// other rows of the step's `count` become 0: they may have no page, and what is stored for them may be NaN.
+/// A latent K has V in it.
 REGARD_NOINLINE inline void gather_keys(u8* k, u8* v, const Head& head, i64 first_key, i64 count,
                                         const SeenKeys& seen) {
   constexpr i64 k_bytes = config::d * bytes_of<config::dtype>, v_bytes = config::dv * bytes_of<config::dtype>;
@@ -122,7 +123,8 @@ REGARD_NOINLINE inline void gather_keys(u8* k, u8* v, const Head& head, i64 firs
   const auto clear_up_to = [&](i64 key) {
     if (key <= done) return;
     __builtin_memset(k + (done - first_key) * k_bytes, 0, (key - done) * k_bytes);
-    __builtin_memset(v + (done - first_key) * v_bytes, 0, (key - done) * v_bytes);
+    if constexpr (!config::latent)
+      __builtin_memset(v + (done - first_key) * v_bytes, 0, (key - done) * v_bytes);
   };
   for_each_run(head, seen, [&](i64 key, const KeyRun& run, i64 rows) {
     clear_up_to(key);
@@ -145,7 +147,7 @@ REGARD_NOINLINE inline void gather_keys(u8* k, u8* v, const Head& head, i64 firs
         } else {
           convert_cached<config::d>(to_k, from_k);
         }
-        convert_cached<config::dv>(to_v, from_v);
+        if constexpr (!config::latent) convert_cached<config::dv>(to_v, from_v);
         from_v += a.v.row * bytes_of<config::kv>;
       }
       from_k += a.k.row * bytes_of<config::kv>;

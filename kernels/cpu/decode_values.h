@@ -67,7 +67,7 @@ struct DecodeValues {
       p_of_keys += rows;
     }
     for (; key + ways <= keys.end; key += ways, v = v.after(ways), p_of_keys += rows) {
-      if constexpr (first_use) fetch_ahead<parts>(v, part);
+      if constexpr (first_use && !config::latent) fetch_ahead<parts>(v, part);  // those of K are on their way
       add_keys<true>(sums, p_of_keys, v.row(0), v.row(ways - 1), part);
     }
     if (key < keys.end) add_keys<false>(sums, p_of_keys, v.row(0), nullptr, part);

@@ -37,6 +37,7 @@ class ForwardKeys {
           in_one_page(head, first_key, count))
         return rows_of(head, key_run(head.arguments, head.sequence, first_key));
       gather_keys(k_, v_, head, first_key, count, seen);
+      if constexpr (config::latent) return {k_, config::d, k_, config::d};
       return {k_, config::d, v_, config::dv};
     }
   }
@@ -55,7 +56,8 @@ class ForwardKeys {
       if constexpr (config::k_rope)
         prefetcher.add(row_of_run(head, a.k_rope, run), a.k_rope.row * bytes,
                        (config::d - config::dv) * bytes, count);
-      prefetcher.add(row_of_run(head, a.v, run), a.v.row * bytes, config::dv * bytes, count);
+      if constexpr (!config::latent)
+        prefetcher.add(row_of_run(head, a.v, run), a.v.row * bytes, config::dv * bytes, count);
     });
   }
 

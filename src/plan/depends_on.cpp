@@ -52,7 +52,8 @@ Signature forward_on_cpu(const Signature& s) {
   c.kv = s.kv;
   c.paged = s.paged;
   if (s.paged) c.kv_layout = s.kv_layout;
-  c.latent = c.k_rope = s.k_rope;
+  c.latent = s.latent;
+  c.k_rope = s.k_rope;
   if (s.descale == Descale::token || s.descale == Descale::page)
     c.descale = Descale::token;
   else if (s.kv == DType::int8)

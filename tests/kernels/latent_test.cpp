@@ -12,11 +12,11 @@ namespace {
 
 [[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
 
-/// The best target of this machine and the most different ones.
+/// The best target of this machine, and one with shorter vectors: the others share their code.
 std::vector<std::string> some_targets() {
   std::vector<std::string> all = runnable_targets();
   std::erase_if(all, is_gpu);
-  if (all.size() > 3) all = {all.front(), "cpu-avx2", all.back()};
+  if (all.size() > 2) all = {all.front(), "cpu-avx2"};
   return all;
 }
 
@@ -24,33 +24,32 @@ std::vector<std::string> some_targets() {
 TEST(Latent, HeadsAndQueries) {
   const std::string target = some_targets().front();
   for (const int heads : {1, 16, 64, 128})
-    for (const int queries : {1, 2, 4})
-      for (const char* rest : {"", "k_rope"}) {
-        const std::string text =
-            fmt::format("fwd bf16 lse lengths latent b=8 hq={} hk=1 sq={} sk=140 d=576 dv=512 paged=64 {} {}",
-                        heads, queries, queries > 1 ? "mask=causal" : "", rest);
-        expect_right(text, {target, heads * queries <= 32 ? "decode" : "forward"});
-      }
+    for (const int queries : {1, 2, 4}) {
+      const std::string text = fmt::format(
+          "fwd bf16 lse lengths latent b=8 hq={} hk=1 sq={} sk=140 d=576 dv=512 paged=64 mask=causal", heads,
+          queries);
+      expect_right(text, {target, heads * queries <= 32 ? "decode" : "forward"});
+    }
 }
 
-TEST(Latent, EveryKernelOnEveryTarget) {
+TEST(Latent, EveryFeature) {
   const char* const texts[] = {
       "fwd bf16 lse lengths latent b=6 hq=6 hk=1 sk=150 d=40 dv=24 paged=7 left_padding",
-      "fwd fp16 lse lengths latent b=6 hq=5 hk=1 sk=150 d=96 dv=64 paged=1",
+      "fwd fp16 lse lengths latent k_rope b=6 hq=5 hk=1 sk=150 d=96 dv=64 paged=1",
       "fwd fp32 lse latent b=3 hq=4 hk=2 sk=150 d=41 dv=23 mask=causal",
-      "fwd bf16 lse latent b=5 hq=4 hk=1 sk=300 d=576 dv=512 paged=16 table=sglang mask=window:50,0,sink=2",
-      "fwd bf16 kv=fp8 descale=tensor lse lengths latent b=4 hq=4 hk=1 sk=150 d=96 dv=64 cache=5",
+      "fwd bf16 lse latent k_rope b=5 hq=4 hk=1 sk=300 d=576 dv=512 paged=16 table=sglang "
+      "mask=window:50,0,sink=2",
+      "fwd bf16 kv=fp8 descale=tensor lse lengths latent k_rope b=4 hq=4 hk=1 sk=150 d=96 dv=64 cache=5",
       "fwd bf16 kv=int8 descale=token lse lengths latent b=4 hq=4 hk=1 sk=150 d=96 dv=64 paged=16",
-      "fwd bf16 lse lengths latent b=2 hq=4 hk=1 sk=900 d=96 dv=64 batch_invariant paged=16",
+      "fwd bf16 lse lengths latent k_rope b=2 hq=4 hk=1 sk=900 d=96 dv=64 batch_invariant paged=16",
   };
-  for (const std::string& target : some_targets())
-    for (const char* text : texts)
-      for (const char* parts : {"", " k_rope"}) {
-        const std::string words = std::string(text) + parts;
-        expect_right(words + " sq=2", {target, target == "cpu-generic" ? "forward" : "decode"});
-        expect_right(words + " sq=40", {target, "forward"});
-        expect_right(words + " sq=3", {target, "generic"});
-      }
+  const std::string target = some_targets().front();
+  for (const char* text : texts) {
+    const std::string words = text;
+    expect_right(words + " sq=2", {target, "decode"});
+    expect_right(words + " sq=40", {target, "forward"});
+    expect_right(words + " sq=3", {target, "generic"});
+  }
 }
 
 TEST(Latent, PackedQueries) {
@@ -64,24 +63,26 @@ TEST(Latent, PackedQueries) {
 
 TEST(Latent, NewTokens) {
   const std::string target = some_targets().front();
-  for (const char* parts : {"", " k_rope"})
-    for (const char* cache :
-         {"paged=16 lengths snew=3", "cache=5 lengths snew=2", "paged=7 table=sglang snew=4"}) {
-      for (const char* words :
-           {"bf16 d=96 dv=64 rope=interleaved rotary=32", "fp32 d=41 dv=23 rope=half rotary=14",
-            "bf16 d=40 dv=24", "bf16 d=96 dv=64 kv=fp8 descale=tensor rope=half rotary=32"}) {
-        expect_right(fmt::format("append {} b=4 hk=1 latent sk=64 {}{}", words, cache, parts),
+  const char* const words[] = {"bf16 d=96 dv=64 rope=interleaved rotary=32",
+                               "fp32 d=41 dv=23 rope=half rotary=14", "bf16 d=40 dv=24",
+                               "bf16 d=96 dv=64 kv=fp8 descale=tensor rope=half rotary=32"};
+  for (const char* parts : {"", " k_rope"}) {
+    for (const char* some : words)
+      for (const char* cache :
+           {"paged=16 lengths snew=3", "cache=5 lengths snew=2", "paged=7 table=sglang snew=4"})
+        expect_right(fmt::format("append {} b=4 hk=1 latent sk=64 {}{}", some, cache, parts),
                      {target, "append"});
-        expect_right(
-            fmt::format("fwd {} b=4 hq=4 hk=1 latent sk=64 sq=2 lse mask=causal {}{}", words, cache, parts),
-            {target, ""});
-      }
-    }
-  for (const char* parts : {"", " k_rope"})
     expect_right(
-        std::string("append bf16 b=1 hk=1 latent d=96 dv=64 sk=64 paged=16 pages=12 slots=int64 tnew=9") +
-            parts,
+        fmt::format("append bf16 b=1 hk=1 latent d=96 dv=64 sk=64 paged=16 pages=12 slots=int64 tnew=9{}",
+                    parts),
         {target, "append"});
+    for (const char* rope : {"rope=half", "rope=interleaved"})
+      expect_right(
+          fmt::format("fwd bf16 b=4 hq=4 hk=1 latent d=96 dv=64 sk=64 sq=2 lse mask=causal paged=16 lengths "
+                      "snew=3 rotary=32 {}{}",
+                      rope, parts),
+          {target, ""});
+  }
 }
 
 // K in two tensors, K in one, and V beside it give the same bits.
