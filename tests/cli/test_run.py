@@ -46,6 +46,8 @@ def test_backward_reads_o_and_lse_of_a_forward_run(regard_json):
         "fwd fp16 b=5 hq=4 hk=2 sq=1 sk=50 d=64 cache=2 lengths",
         "fwd bf16 b=3 hq=4 hk=2 sq=7 tq=12 sk=40 d=64 varlen paged=8 lengths mask=causal lse",
         "fwd fp32 b=3 hq=4 hk=2 sq=7 tq=12 sk=40 d=64 varlen paged=8 table=sglang snew=7 tnew=12 rope=half rotary=32",
+        "fwd bf16 b=6 hq=4 hk=1 sq=2 sk=50 d=40 dv=24 paged=7 lengths latent mask=causal",
+        "fwd bf16 b=3 hq=4 hk=1 sq=2 sk=50 d=40 dv=24 cache=4 kv=fp8 descale=tensor lengths latent k_rope snew=2",
     ],
 )
 def test_makes_inputs_for_every_feature(regard_json, problem):
