@@ -16,11 +16,16 @@ def value_words(of_k: int, of_v: int | None, options: dict[str, Any], tensors: d
         return f"dv={of_v}"
     if "k_rope" in tensors:
         return f"dv={of_k} latent"
-    if options.get("dv") is None:
+    refuse_no_values(options)
+    return "latent"
+
+
+def refuse_no_values(options: dict[str, Any]) -> None:
+    """Refuses v=None where nothing says which columns of k are v."""
+    if options.get("dv") is None and options.get("k_rope") is None:
         raise invalid(
             "v is None, which means the first columns of k: give dv=, how many, or k_rope=, the columns of k after them"
         )
-    return "latent"
 
 
 def page_words(k: Any, v: Any, layout: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:

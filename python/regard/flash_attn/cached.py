@@ -108,7 +108,8 @@ def attend(
         options["ranges"] = chunk_ranges(q, _keys(cache, options), chunk, options)
     if memory is not None:
         options["out"] = memory
-    k, v = cache.k, cache.v
+    k: Tensor = cache.k
+    v: Tensor | None = cache.v
     if qv is not None:
         k, v, options["k_rope"] = cache.v, None, cache.k
         options.pop("v_new", None)

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from ..call import run_call
 from ..errors import RefusedError
+from ..kv_cache import refuse_no_values
 from .profiling import FORWARD, is_profiled, shown
 from .tensors import bare, is_eager, refuse_types, written
 
 
 def latent_attention(q: Tensor, k: Tensor, lse: Any, dropout_mask: Any, options: dict[str, Any]) -> Any:
     """`attention` with v=None."""
+    refuse_no_values(options)
     appends = options.get("k_new") is not None
     if appends:
         refuse_types(k_new=options["k_new"])
