@@ -6,17 +6,19 @@
 
 namespace regard {
 
+constexpr bool has_pdl = target::pdl;
+
 /// Once all blocks of this launch have called this, a dependent launch may start and use the remaining
 /// resources.
 REGARD_DEVICE void launch_dependent_grids() {
-  if constexpr (target::pdl) asm volatile("griddepcontrol.launch_dependents;");
+  if constexpr (has_pdl) asm volatile("griddepcontrol.launch_dependents;");
 }
 
 /// Waits until the previous launch has ended and its writes are visible. Every block of a launch that
 /// overlaps another has to wait, even one that reads nothing: the launch after it relies on both having
 /// ended.
 REGARD_DEVICE void wait_on_dependent_grids() {
-  if constexpr (target::pdl) asm volatile("griddepcontrol.wait;" ::: "memory");
+  if constexpr (has_pdl) asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 }  // namespace regard

@@ -5,6 +5,8 @@
 
 namespace regard {
 
+constexpr bool has_pdl = false;
+
 REGARD_DEVICE void launch_dependent_grids() {}
 REGARD_DEVICE void wait_on_dependent_grids() {}
 

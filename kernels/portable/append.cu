@@ -82,7 +82,8 @@ REGARD_DEVICE bool rotates_octets(const PortableAppendArguments& a) {
 REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
   const i32 longest = larger(a.d, a.dv);
   const bool fit = !has_token_factors(a) || longest <= 2 * width * lanes_of(a);
-  const bool k_together = a.cache.k_chunk == 0 || elements_together(a) % width == 0;
+  const bool is_near = a.cache.k_chunk * a.d < 1 << 28;  // distances in bytes have 32 bits
+  const bool k_together = a.cache.k_chunk == 0 || (elements_together(a) % width == 0 && is_near);
   return !has_latent_tokens(a) && a.d % width == 0 && a.dv % width == 0 && fit && k_together &&
          rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.k) &&
          octets_are_aligned<config::dtype>(a.added.v) &&
@@ -105,21 +106,27 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
   for (i32 block = 0; block < larger(a.d, a.dv); block += 2 * width * lanes_of_row) {
     const Place of_k = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0),
                 of_v = place_of_lane(block, lanes_of_row, 0);
+    Source from_k = source_of(k, of_k), from_v = source_of(v, of_v);
+    // What is read does not depend on where it goes, so it is requested before that is looked up.
+    Loaded keys, values;
+    load_octets(keys, from_k, k.heads > 0);
+    load_octets(values, from_v, v.heads > 0);
+    if (block == 0) put_into_cache(k, v, a, token, head);
+    Destination to_k = destination_of<config::kv>(k, of_k), to_v = destination_of<config::kv>(v, of_v);
     Angles angles;
+    if (k.table_row >= 0 && of_k.first[0] < a.added.rotary) load_angles(angles, a.added, k.table_row, of_k);
+    float inverse_k = given_inverse(a, k, 0), inverse_v = given_inverse(a, v, 0);
 #pragma unroll 1
-    for (i32 i = 0; i < heads_of(a); ++i) {
-      // What is read does not depend on where it goes, so it is requested before that is looked up.
-      Loaded keys, values;
-      load_octets(keys, k, i, of_k);
-      load_octets(values, v, i, of_v);
-      if (i == 0) {
-        if (block == 0) put_into_cache(k, v, a, token, head);
-        if (k.table_row >= 0 && of_k.first[0] < a.added.rotary)
-          load_angles(angles, a.added, k.table_row, of_k);
-      }
-      const float of_keys = given_factor(a, k, i), of_values = given_factor(a, v, i);
-      store_octets<config::kv, true>(a, v, i, of_v, angles, of_values, values);
-      store_octets<config::kv, true>(a, k, i, of_k, angles, of_keys, keys);
+    for (i32 i = 0;;) {
+      store_octets<config::kv, true>(a, v, i, of_v, angles, inverse_v, values, from_v, to_v);
+      store_octets<config::kv, true>(a, k, i, of_k, angles, inverse_k, keys, from_k, to_k);
+      if (++i == heads_of(a)) break;
+      from_k.first += k.next_from, from_v.first += v.next_from;
+      load_octets(keys, from_k, i < k.heads);
+      load_octets(values, from_v, i < v.heads);
+      to_k.first += k.next_to, to_v.first += v.next_to;
+      if (k.next_factor != 0) inverse_k = given_inverse(a, k, i);
+      if (v.next_factor != 0) inverse_v = given_inverse(a, v, i);
     }
   }
 }
@@ -151,19 +158,22 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
     const Place place = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0);
     Angles angles;
     if (place.first[0] < a.added.rotary) load_angles(angles, a.added, side.table_row, place);
+    Source from = source_of(side, place);
+    Destination to = destination_of<config::dtype>(side, place);
 #pragma unroll 1
-    for (i32 i = 0; i < heads_of(a); ++i) {
+    for (i32 i = 0; i < side.heads; ++i) {
       Loaded loaded;
-      load_octets(loaded, side, i, place);
-      store_octets<config::dtype, false>(a, side, i, place, angles, 1, loaded);
+      load_octets(loaded, from, true);
+      store_octets<config::dtype, false>(a, side, i, place, angles, 1, loaded, from, to);
+      from.first += side.next_from, to.first += side.next_to;
     }
   }
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread, 16 leave 128, and 12 waves of 64
-/// lanes 168.
-constexpr i32 resident_warps = wave == 64 ? 12 : bytes_of<config::dtype> > 2 ? 16 : 20;
+/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread, which compilers for older chips
+/// exceed by a few; 16 leave 128, and 8 waves of 64 lanes 256.
+constexpr i32 resident_warps = wave == 64 ? 8 : bytes_of<config::dtype> > 2 || !has_pdl ? 16 : 20;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard

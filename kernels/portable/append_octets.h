@@ -147,45 +147,64 @@ REGARD_DEVICE void rotate(float (&x)[2][width], const NewTokens& added, const An
   }
 }
 
+/// Where a lane's octets of one head's row are read; the second one is at a distance in bytes.
+struct Source {
+  const u8* first;
+  i32 second;
+  bool has[2];
+};
+REGARD_DEVICE Source source_of(const Side& side, const Place& place) {
+  constexpr i32 bytes = bytes_of<config::dtype>;
+  return {side.from + static_cast<i64>(place.first[0]) * bytes,
+          (place.first[1] - place.first[0]) * bytes,
+          {place.first[0] < side.n, place.first[1] < side.n}};
+}
+
+/// And where they are written.
+struct Destination {
+  u8* first;
+  i32 second;
+};
+template <DType dtype>
+REGARD_DEVICE Destination destination_of(const Side& side, const Place& place) {
+  const i64 first = side.columns.element(place.first[0]), second = side.columns.element(place.first[1]);
+  return {side.to + first * bytes_of<dtype>, static_cast<i32>(second - first) * bytes_of<dtype>};
+}
+
 /// A lane's part of a row.
 struct Loaded {
   Octet<config::dtype> octets[2];
 };
 
-/// Of one of the side's heads.
-REGARD_DEVICE void load_octets(Loaded& loaded, const Side& side, i32 head, const Place& place) {
-#pragma unroll
-  for (i32 i = 0; i < 2; ++i) {
-    loaded.octets[i] = {};
-    if (head < side.heads && place.first[i] < side.n)
-      load_words(loaded.octets[i].words,
-                 side.from + head * side.next_from + place.first[i] * bytes_of<config::dtype>);
-  }
+REGARD_DEVICE void load_octets(Loaded& loaded, const Source& source, bool exists) {
+  loaded = {};
+  if (exists && source.has[0]) load_words(loaded.octets[0].words, source.first);
+  if (exists && source.has[1]) load_words(loaded.octets[1].words, source.first + source.second);
 }
 
-/// The factor that is given for a head, or 1.
-REGARD_DEVICE float given_factor(const Arguments& a, const Side& side, i32 head) {
+/// The inverse of the factor that is given for a head, or 1.
+REGARD_DEVICE float given_inverse(const Arguments& a, const Side& side, i32 head) {
   if (same_type || !side.has_factors || has_token_factors(a) || head >= side.heads) return 1;
-  return side.factor[head * side.next_factor];
+  return 1.0f / side.factor[head * side.next_factor];
 }
 
 /// By a whole wave, where each token has a factor of its own.
-REGARD_DEVICE float made_factor(const float (&x)[2][width], const PortableAppendArguments& a,
-                                const Side& side, i32 head) {
+REGARD_DEVICE float made_inverse(const float (&x)[2][width], const PortableAppendArguments& a,
+                                 const Side& side, i32 head) {
   const i32 lanes_of_row = lanes_of(a);
   float most = 0;
 #pragma unroll
   for (i32 i = 0; i < 2 * width; ++i) most = fmaxf(most, fabsf(x[i / width][i % width]));
   const float factor = factor_of_largest(largest_of_lanes(most, lanes_of_row));
   if (head < side.heads && (lane() & (lanes_of_row - 1)) == 0) side.factor[head * side.next_factor] = factor;
-  return factor;
+  return 1.0f / factor;
 }
 
-/// In the cache, or of queries. By a whole wave.
+/// What happens to one head's row. In the cache, or of queries. By a whole wave.
 template <DType dtype, bool in_cache>
 REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, i32 head,
-                                const Place& place, const Angles& angles, float factor,
-                                const Loaded& loaded) {
+                                const Place& place, const Angles& angles, float inverse, const Loaded& loaded,
+                                const Source& source, const Destination& to) {
   Octet<dtype> octets[2];
   if constexpr (dtype == config::dtype) octets[0] = loaded.octets[0], octets[1] = loaded.octets[1];
   if constexpr (bytes_of<config::dtype> > 1) {
@@ -195,7 +214,7 @@ REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& si
       for (i32 i = 0; i < 2; ++i) elements_of<config::dtype>(x[i], loaded.octets[i].words);
       if (side.table_row >= 0 && place.first[0] < a.added.rotary) rotate(x, a.added, angles, place);
       if constexpr (in_cache && bytes_of<dtype> == 1) {
-        const float inverse = 1.0f / (has_token_factors(a) ? made_factor(x, a, side, head) : factor);
+        if (has_token_factors(a)) inverse = made_inverse(x, a, side, head);
 #pragma unroll
         for (i32 i = 0; i < 2 * width; ++i) x[i / width][i % width] *= inverse;
       }
@@ -203,11 +222,9 @@ REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& si
       for (i32 i = 0; i < 2; ++i) octets[i] = octet_of<dtype>(x[i]);
     }
   }
-  u8* const to = side.to + head * side.next_to;
-#pragma unroll
-  for (i32 i = 0; i < 2; ++i)
-    if (head < side.heads && place.first[i] < side.n)
-      store_octet(to + side.columns.element(place.first[i]) * bytes_of<dtype>, side.columns.step, octets[i]);
+  const bool exists = head < side.heads;
+  if (exists && source.has[0]) store_octet(to.first, side.columns.step, octets[0]);
+  if (exists && source.has[1]) store_octet(to.first + to.second, side.columns.step, octets[1]);
 }
 
 }  // namespace regard
