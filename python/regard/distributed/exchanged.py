@@ -55,7 +55,7 @@ def all_to_all_attention(
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=order.device)
     shape = q.shape[:-1]
-    o = _tokens(problem.group, o, back).reshape(*shape, -1)
+    o = _tokens(problem.group, o, back).reshape(*shape, v.shape[-1])
     if not lse:
         return o
     return o, _tokens(problem.group, found_lse[..., None], back).reshape(shape).transpose(-1, -2)

@@ -139,6 +139,12 @@ def an_odd_number_of_tokens_without_a_mask(setting: Setting) -> None:
 
 
 @case
+def no_tokens(setting: Setting) -> None:
+    for attend in FORMS.values():
+        assert attend(*setting.qkv(1, 2, 0), causal=True).shape == (2, 0, HQ, setting.dv)
+
+
+@case
 def results_of_two_groups(setting: Setting) -> None:
     """Each half of the processes attends to a sequence of its own: results do not depend on the number of ranks."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
