@@ -111,7 +111,7 @@ class _Parts:
         most = min(self.ranks, 2)
         self.o = q.new_empty((most, *q.shape[:-1], v.shape[-1]), dtype=self.dtype)
         rows = q.shape[:-3] + (q.shape[-2], q.shape[-3])
-        self.lse = torch.full((most, *rows), -torch.inf, device=q.device)  # rows that see nothing of a part
+        self.lse = q.new_full((most, *rows), -torch.inf, dtype=torch.float32)  # rows that see nothing of a part
 
     def add(self, pair: Pair, q: Tensor, k: Tensor, v: Tensor) -> None:
         if self.count < 2:
