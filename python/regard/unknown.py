@@ -25,6 +25,7 @@ _IN_PYTHON = {
     "descale=tensor": "descale_q=, descale_k= and descale_v=",
     "dbias": "grad_bias=True",
     "dlse": "grad_lse=",
+    "latent": "v=None and dv=, where v is the first columns of k",
     "paged=16": "page_table=, for k and v that are pages",
     "table=sglang": "page_list=, page_offsets= and last_page_lengths=",
     "slots=int64": "slots=",

@@ -32,7 +32,8 @@ std::int64_t rotated_q_columns(const Problem& p) {
 }
 
 double bytes_of_append(const Problem& p) {
-  const auto of_token = static_cast<double>(p.hk * (p.d + p.dv) * (bytes_of(p.dtype) + bytes_of(p.kv)));
+  const std::int64_t columns = p.latent ? p.d : p.d + p.dv;
+  const auto of_token = static_cast<double>(p.hk * columns * (bytes_of(p.dtype) + bytes_of(p.kv)));
   const auto of_query = static_cast<double>(2 * p.hq * p.d * bytes_of(p.dtype));
   const auto queries = static_cast<double>(rotates_queries(p) ? query_tokens(p) : 0);
   return static_cast<double>(new_tokens(p)) * of_token + queries * of_query;

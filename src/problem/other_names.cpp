@@ -94,6 +94,8 @@ constexpr OtherNames table[] = {
     {"cache_leftpad leftpad left_pad", "left_padding", "with the tensor left_padding"},
     {"rotary_seqlens rope_positions", "positions=sequence", "with the tensor positions"},
     {"kv_cache_dtype kv_dtype cache_dtype kv_data_type", "kv=fp8"},
+    {"use_mla is_mla mla_absorb", "latent", "without the tensor v"},
+    {"kpe_cache k_pe_cache", "k_rope", "with the tensor k_rope"},
     {"cache_batch_idx cache_batch_indices batch_idx", "cache=8", "with the tensor cache_index"},
     {"rotary_dim rope_dim", "rotary=64"},
     {"rotary_cos rotary_sin rope_cos rope_sin", "rope=half", "with the tensors rope_cos and rope_sin"},

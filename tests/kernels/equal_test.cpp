@@ -20,6 +20,7 @@ TEST_P(EqualNumbers, ForwardIsRight) {
       expect_right("fwd " + dtype + " h=1 sq=40 sk=700 d=96 mask=causal sink lse", {GetParam(), "", 2},
                    options);
       expect_right("fwd " + dtype + " hq=2 hk=1 sq=1 sk=3000 d=64 lse", {GetParam(), "", 2}, options);
+      expect_right("fwd " + dtype + " hq=16 hk=1 sq=1 sk=600 d=256 lse", {GetParam(), "", 2}, options);
       expect_right("fwd " + dtype + " h=1 sq=5 sk=900 d=32 bias=11 dropout=0.2 lse",
                    {GetParam(), "generic", 2}, options);
     }

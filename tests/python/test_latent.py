@@ -35,6 +35,8 @@ def test_the_words():
     with pytest.raises(ValueError, match="latent does not go with bwd"):
         o, lse = regard.attention(q, k, None, dv=DV, lse=True)
         regard.attention_backward(o, q, k, None, o, lse, dv=DV)
+    with pytest.raises(ValueError, match="unknown option 'use_mla'; did you mean v=None and dv="):
+        regard.attention(q, k, k, use_mla=True)
     with pytest.raises(ValueError, match="'v' is given, but .* does not use it; leave it out"):
         regard.attention(q, k, k[..., :DV], latent=True)
 
