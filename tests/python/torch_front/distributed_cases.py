@@ -298,9 +298,10 @@ def refusals(setting: Setting) -> None:
                 q[:, :3], q[:, :3], q[:, :3], causal=True)  # fmt: skip
         offsets = torch.tensor([0, 3, 4 * dist.get_world_size()], dtype=torch.int32)
         refused(ValueError, "each sequence must have a multiple of", attend, q[0], q[0], q[0], offsets=offsets)
-    refused(
-        NotImplementedError, "q has 6 heads, which 4 ranks cannot share: use ring_att", FORMS["all_to_all"], q, q, q
-    )
+    heads = dist.get_world_size() + 1
+    odd = setting.numbers(1, 1, 4, heads, setting.d)
+    refused(NotImplementedError, f"q has {heads} heads, which 4 ranks cannot share: use ring_att",
+            FORMS["all_to_all"], odd, odd, odd)  # fmt: skip
     refused(NotImplementedError, "a window of all_gather_attention ends", FORMS["all_gather"], q, q, q, window=(2, 3))
     refused(NotImplementedError, "window is not an option of ring_attention", FORMS["ring"], q, q, q, window=(2, 0))
     refused(ValueError, "x has 5 tokens; 4 ranks need a multiple of 8", shared.shard, torch.zeros(1, 5))
