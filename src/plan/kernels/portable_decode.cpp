@@ -18,7 +18,7 @@ namespace {
 
 using portable::DecodeLayout;
 
-/// Above this the products of a block's rows, which are read with K and V again, take longer than its keys.
+/// Blocks of 16 rows read K and V again; beyond this the forward kernels, which read them once, are faster.
 constexpr std::int64_t most_rows = 4 * DecodeLayout::rows;
 
 std::int64_t packed_rows(const Problem& p) {
@@ -79,19 +79,10 @@ Refusal shared_memory_fits(const Question& q) {
                                       .total);
 }
 
-/// The caller's number of parts.
-Refusal divides_by_itself(const Question& q) {
-  if (q.problem.splits == 0) return {};
-  return fmt::format(
-      "it splits keys by their number on the device; with splits={} the forward kernels take them",
-      q.problem.splits);
-}
-
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"reads_cache", reads_cache},
       {"few_query_rows", few_query_rows, true},
-      {"divides_by_itself", divides_by_itself, true},
       {"has_what_is_asked", has_what_is_asked},
       {"keys_fit_registers", keys_fit_registers},
       {"columns_are_vectors", columns_are_vectors},
@@ -154,6 +145,7 @@ std::int64_t parts_for_rounds(const Plan& plan, const Algorithm& a) {
 std::int64_t parts_of(const Plan& plan, const Algorithm& a) {
   constexpr std::int64_t least_keys = 256;
   const Problem& p = plan.problem;
+  if (p.splits > 0) return p.splits;
   // Each wave has a sum of its own.
   const std::int64_t for_digits = ceil_divide(parts_of_long_rows(p), a.warps);
   return std::max(for_digits, std::min(parts_for_rounds(plan, a), most_parts(p, least_keys)));
