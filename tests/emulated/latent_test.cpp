@@ -45,6 +45,14 @@ TEST(EmulatedLatent, SmallerHeadDims) {
       expect_right(std::string(problem) + parts, portable());
 }
 
+TEST(EmulatedLatent, HopperLoadsVBesideK) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  const Path hopper{"sm_90a", "sm90_forward"};
+  expect_right("fwd fp16 lse latent d=96 dv=64 b=2 hq=4 hk=1 sq=70 sk=130 paged=64 lengths mask=causal",
+               hopper);
+  expect_right("fwd fp16 lse latent d=128 dv=64 b=2 h=2 s=150 mask=causal", hopper);
+}
+
 TEST(EmulatedLatent, NewTokens) {
   for (const char* parts : {"", " k_rope"}) {
     expect_right(
