@@ -64,12 +64,10 @@ class PagedKeys {
   /// The step at `first_key`; the keys end at `end`.
   void start_step(const Head& head, const CommonKeys& common, i64 first_key, i64 end) {
     now_ = !now_;
-    if (next_step_ != first_key) list(head, common, steps_[now_], first_key, end);
+    if (next_step_ != first_key) list<copies_keys>(head, common, steps_[now_], first_key, end);
     next_step_ = first_key + rows_ahead;
-    if constexpr (copies_keys)
-      next_step_ = -1;  // there is memory for one step
-    else
-      list(head, common, steps_[!now_], next_step_, end);
+    if constexpr (!vectorized_pages) list<false>(head, common, steps_[!now_], next_step_, end);
+    if constexpr (copies_keys) next_step_ = -1;  // there is memory for one step
     k = {steps_[now_].k, steps_[!now_].k};
     v = {steps_[now_].v, steps_[!now_].v};
   }
@@ -84,6 +82,8 @@ class PagedKeys {
                        v_bytes = config::dv * bytes_of<config::kv>;
   alignas(64) static constexpr u8 zeros[larger(k_bytes, v_bytes)] = {};
 
+  /// `copies`: with rows of K copied; else those that are prefetched.
+  template <bool copies>
   REGARD_NOINLINE void list(const Head& head, const CommonKeys& common, Step& step, i64 first_key, i64 end) {
     i64 listed = 0;
     const auto list_zeros = [&](i64 before) {
@@ -104,7 +104,7 @@ class PagedKeys {
           step.k[first + i] = k;
           step.v[first + i] = v;
         }
-      } else if constexpr (config::k_rope) {
+      } else if constexpr (config::k_rope && copies) {
         for (i64 i = 0; i < count; ++i) {
           u8* const k = memory_ + (first + i) * k_bytes;
           copy_key_in_parts(k, head, run, i);
