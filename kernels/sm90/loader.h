@@ -83,10 +83,16 @@ class KeyLoader {
     return address_ + ring_.slot * bytes_;
   }
 
-  /// Finds the rows of the next tile while those of a tile are copied.
+  /// Finds the rows of the next tile while those of a tile are copied, if there are registers for the places of
+  /// both.
   REGARD_DEVICE void gather(const Turn& turn) {
     i32 tile = turn.tiles.start();
     if (tile < 0) return;
+    if constexpr (block_k > most_keys_ahead) {
+#pragma unroll 1
+      for (; tile >= 0; tile = turn.tiles.next(tile)) copy(find(turn, tile), turn);
+      return;
+    }
     GatheredRows rows = find(turn, tile);
 #pragma unroll 1
     while ((tile = turn.tiles.next(tile)) >= 0) {
@@ -119,6 +125,8 @@ class KeyLoader {
       keys.load<block_k, layout.columns, cluster>(to, bytes_, full, turn.kv_head, first_key);
     }
   }
+
+  static constexpr i32 most_keys_ahead = 96;
 
   const Sm90ForwardArguments& a_;
   const TensorMap& map_;

@@ -91,7 +91,11 @@ TEST(EmulatedBatchInvariant, OfThePortableKernel) {
 TEST(EmulatedBatchInvariant, OfHoppersKernel) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
   expect_same("bf16 hq=4 hk=2 d=64 mask=causal", 4300, "sm90_forward",
-              {{"b=2 sq=1 sk=8300 lengths paged=16", 1}, {"b=1 sq=215 sk=4304", 0, 210, 215}});
+              {{"b=2 sq=1 sk=8300 lengths paged=16", 1},
+               {"b=2 sq=1 sk=4800 lengths paged=7", 1},
+               {"b=1 sq=215 sk=4304", 0, 210, 215}});
+  expect_same("fp16 hq=4 hk=2 d=128 mask=causal softcap=20 scale=1", 300, "sm90_forward",
+              {{"b=2 sq=1 sk=400 lengths paged=3", 1}, {"b=1 sq=200 sk=321 paged=48 lengths", 0, 178, 200}});
   expect_same("fp16 hq=4 hk=2 d=128 mask=causal sink", 300, "sm90_forward",
               {{"b=2 sq=190 tq=191 sk=450 varlen lengths paged=16", 1, 180, 190, 1}});
   expect_same("bf16 hq=8 hk=1 d=256 mask=window:190,0,sink=3 scale=1", 300, "sm90_forward",
@@ -100,5 +104,10 @@ TEST(EmulatedBatchInvariant, OfHoppersKernel) {
               {{"b=3 sq=1 sk=4200 lengths", 1}, {"b=1 sq=200 sk=321", 0, 178, 200}});
 }
 
+TEST(EmulatedBatchInvariant, X) {
+  for (const char* w : {"b=2 sq=1 sk=400 lengths", "b=2 sq=1 sk=400 lengths paged=16", "b=2 sq=1 sk=400 lengths paged=3", "b=2 sq=1 sk=300 lengths paged=3", "b=1 sq=1 sk=300 lengths paged=3"})
+  for (const char* s : {"softcap=20 scale=1", "scale=1", "softcap=20"})
+  expect_same(std::string("fp16 hq=4 hk=2 d=128 mask=causal ") + s, 300, "sm90_forward", {{w, w[2] == '2' ? 1 : 0}});
+}
 }  // namespace
 }  // namespace regard::test

@@ -164,7 +164,7 @@ TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
 }
 
 TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
-  Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=40 d=64");
+  Call call("fwd bf16 b=1 hq=8 hk=2 sq=5 sk=40 d=64");
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   char *const first_k = static_cast<char*>(k.data), *const first_v = static_cast<char*>(v.data);
   driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };
@@ -184,7 +184,7 @@ TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
 }
 
 TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
-  Call call("fwd bf16 b=1 h=1 sq=3 sk=10 d=64");
+  Call call("fwd bf16 b=1 h=1 sq=17 sk=10 d=64");
   regard_tensor& k = call.arguments.tensor[REGARD_K];
   char* const first = static_cast<char*>(k.data);
   driver.on_launch = [](const FakeLaunch&, void** parameters) { see_maps(parameters); };

@@ -55,9 +55,8 @@ Refusal pages_are_boxes(const Question& q) {
   if (!gathers(p, q.candidate.tile->algorithm.block_k)) return {};
   if (bytes_of(p.dtype) == 1)
     return unsupported("8-bit keys and values in pages that are not a multiple of 16 rows", instead);
-  if (p.softcap > 0) return unsupported("soft cap with rows that threads copy", instead);
   constexpr std::int64_t most_keys = 96;  // the warps that copy have no registers for the places of more rows
-  if (q.candidate.tile->algorithm.block_k > most_keys)
+  if (q.candidate.tile->algorithm.block_k > most_keys && !p.batch_invariant)
     return fmt::format(
         "the threads of its tile of {} keys have no registers to copy the rows of small pages; use {}",
         q.candidate.tile->algorithm.block_k, instead);
