@@ -78,7 +78,7 @@ def test_what_no_kernel_does_yet_is_said_by_explain_and_run(regard, refused, pro
 
 def test_explained_refusal_is_an_answer(regard):
     shown = regard("explain fwd bf16 s=8 d=576 dv=512 --target=gfx942")
-    assert shown.code == 0 and "no kernel takes them yet" in shown.out
+    assert shown.code == 0 and "give latent, and no V" in shown.out
 
 
 def test_list_filters_by_target_and_tier(regard_json):
