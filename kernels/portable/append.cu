@@ -111,11 +111,19 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
     Loaded keys, values;
     load_octets(keys, from_k, k.heads > 0);
     load_octets(values, from_v, v.heads > 0);
-    if (block == 0) put_into_cache(k, v, a, token, head);
-    Destination to_k = destination_of<config::kv>(k, of_k), to_v = destination_of<config::kv>(v, of_v);
+    // Nor do the angles and most factors depend on the page.
+    const bool is_known = k.heads > 0 && token.sequence < a.b;
+    if (is_known && static_cast<Rope>(a.added.rope) != Rope::none && a.added.rope_rows > 0)
+      k.table_row = rope_row_of_new_token(a, token);
     Angles angles;
     if (k.table_row >= 0 && of_k.first[0] < a.added.rotary) load_angles(angles, a.added, k.table_row, of_k);
-    float inverse_k = given_inverse(a, k, 0), inverse_v = given_inverse(a, v, 0);
+    const bool by_sequence = is_known && !same_type && !has_row_factors(a);
+    const float factor_k = by_sequence ? factor_of(a.descale_k, token.sequence, head) : 1.0f,
+                factor_v = by_sequence ? factor_of(a.descale_v, token.sequence, head) : 1.0f;
+    if (block == 0) put_into_cache(k, v, a, token, head);
+    Destination to_k = destination_of<config::kv>(k, of_k), to_v = destination_of<config::kv>(v, of_v);
+    float inverse_k = by_sequence ? 1.0f / factor_k : given_inverse(a, k, 0),
+          inverse_v = by_sequence ? 1.0f / factor_v : given_inverse(a, v, 0);
 #pragma unroll 1
     for (i32 i = 0;;) {
       store_octets<config::kv, true>(a, v, i, of_v, angles, inverse_v, values, from_v, to_v);
