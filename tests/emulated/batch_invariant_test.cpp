@@ -104,10 +104,5 @@ TEST(EmulatedBatchInvariant, OfHoppersKernel) {
               {{"b=3 sq=1 sk=4200 lengths", 1}, {"b=1 sq=200 sk=321", 0, 178, 200}});
 }
 
-TEST(EmulatedBatchInvariant, X) {
-  for (const char* w : {"b=2 sq=1 sk=400 lengths", "b=2 sq=1 sk=400 lengths paged=16", "b=2 sq=1 sk=400 lengths paged=3", "b=2 sq=1 sk=300 lengths paged=3", "b=1 sq=1 sk=300 lengths paged=3"})
-  for (const char* s : {"softcap=20 scale=1", "scale=1", "softcap=20"})
-  expect_same(std::string("fp16 hq=4 hk=2 d=128 mask=causal ") + s, 300, "sm90_forward", {{w, w[2] == '2' ? 1 : 0}});
-}
 }  // namespace
 }  // namespace regard::test

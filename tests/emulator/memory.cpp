@@ -124,6 +124,15 @@ void wait_for_copies(Execution& e, const Instruction& i) {
   }
 }
 
+/// Arrives at a barrier when this thread's copies have ended, which is at once here: whatever waits for the barrier
+/// sees them.
+void arrive_after_copies(Execution& e, const Instruction& i) {
+  Thread& thread = e.thread();
+  end_first_copies(thread, thread.copies.size());
+  thread.copy_groups.clear();
+  barrier_at(e.launch(), address(e, i.operands[0])).arrive();
+}
+
 /// [map, {coordinates}].
 struct Box {
   TensorMap map;
@@ -306,6 +315,7 @@ std::span<const Named> memory_instructions() {
       {"cp.async.cg.shared.global", copy, 80},
       {"cp.async.commit_group", end_copy_group, 80},
       {"cp.async.wait_group", wait_for_copies, 80},
+      {"cp.async.mbarrier.arrive.noinc.shared::cta.b64", arrive_after_copies, 90},
       {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box, 90},
       {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
        load_box, 90},
