@@ -90,11 +90,11 @@ lse = true
     EXPECT_EQ(selected.count(0, i).unserved, 0u);
     EXPECT_EQ(selected.count(0, i).kernels, selected.kernels(i).size());
   }
-  EXPECT_EQ(selected.kernels(0).size(), 110u);
+  EXPECT_EQ(selected.kernels(0).size(), 114u);
   // 24 forward kernels; 12 decode kernels (no dropout) in 3 tiles each; 2 that merge; the generic one.
   EXPECT_EQ(selected.kernels(1).size(), 63u);
   EXPECT_EQ(selected.kernels(2).size(), 51u);  // with 2 tiles
-  EXPECT_EQ(selected.selection->count(), 110u + 63u + 51u);
+  EXPECT_EQ(selected.selection->count(), 114u + 63u + 51u);
 }
 
 TEST(Selection, HasEachKernelOnceAndTheLinesThatAsked) {
@@ -289,7 +289,8 @@ TEST(Selection, ARequestWithoutEffectIsAnErrorWithItsLine) {
        "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
       {"[[variants]]\ndtype = \"fp32\"\nkv = \"fp8\"\nd = 64\n",
        "te.toml:3: none of the targets can do this: "},
-      {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},
+      {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n",
+       "te.toml:3: none of the targets can do this: ", "\"gfx942\""},
       {"[[variants]]\nproblems = [\"fwd fp16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",
        "te.toml:5: none of the targets can do this: ", "\"sm_75\""},
       {some + "[[exclude]]\nd = 128\n", "te.toml:5: this [[exclude]] leaves nothing out"},
