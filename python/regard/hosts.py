@@ -15,6 +15,7 @@ class Host(NamedTuple):
 HOSTS = {
     "torch": Host("PyTorch", (2, 9), "upgrade it, or use regard.attention, which works with tensors of any version"),
     "jax": Host("JAX", (0, 9), "upgrade it"),
+    "vllm": Host("vLLM", (0, 32), "upgrade it"),
     "transformers": Host(
         "transformers",
         (5, 10),

@@ -13,6 +13,7 @@ FRONTS = {
     "regard.flash_attn": "regard.flash_attn needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.aiter": "regard.aiter needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.flashinfer": "regard.flashinfer needs PyTorch 2.9 or newer, which is not installed: pip install torch",
+    "regard.vllm": "regard.vllm needs vLLM 0.32 or newer, which is not installed: pip install vllm",
     "regard.torch.transformers": "regard.torch.transformers needs transformers 5.10 or newer, which is not installed: "
     "pip install transformers",
     "regard.jax": "regard.jax needs JAX 0.9 or newer, which is not installed: pip install jax",

@@ -1,0 +1,143 @@
+"""vLLM's backend: what layers compute, from metadata recorded from vLLM 0.32 on a CPU."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from vllm_cases import HK, HQ, PAGE, D, Layer, batches, close  # noqa: E402
+from vllm_host import Host  # noqa: E402
+
+from cached import ints, numbers  # noqa: E402
+
+
+@pytest.fixture
+def host():
+    found = Host()
+    found.install()
+    yield found
+    found.remove()
+
+
+OPTIONS = {
+    "plain": {},
+    "window": {"sliding_window": 6},
+    "soft cap and slopes": {"logits_soft_cap": 3.0, "alibi_slopes": [0.5, 0.25, 0.125, 0.0625]},
+    "sinks": {"sinks": torch.tensor([1.0, -0.5, 2.0, 0.0], dtype=torch.bfloat16)},
+    "window and sinks": {"sliding_window": 33, "sinks": torch.tensor([1.0, -0.5, 2.0, 0.0])},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_decoded_tokens_and_chunks_of_prompts_in_one_call(host, options):
+    layer = Layer(host, **options)
+    for i, batch in enumerate(batches()):
+        close(*layer.step(batch, seed=10 * i))
+
+
+def test_a_type_of_16_bits(host):
+    layer = Layer(host, torch.bfloat16)
+    for i, batch in enumerate(list(batches())[:2]):
+        close(*layer.step(batch, seed=10 * i), tolerance=0.02)
+
+
+@pytest.mark.parametrize("name", ["fp8", "fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("scales", [((0.5,), (0.25,)), ((0.5, 0.125), (0.25, 2.0))], ids=["tensor", "heads"])
+def test_caches_of_8_bits(host, name, scales):
+    layer = Layer(host, torch.bfloat16, *scales, kv_cache_dtype=name)
+    kind = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
+    for i, batch in enumerate(list(batches())[:2]):
+        found, _ = layer.step(batch, seed=10 * i)
+        for rows, factors in zip(layer.rows, scales):  # as the cache rounds them
+            rows.copy_((rows / (by := torch.tensor(factors)[:, None])).to(kind).float() * by)
+        close(found, layer.expected(numbers(10 * i, batch.num_actual_tokens, HQ, D).bfloat16(), batch), 0.02)
+
+
+def test_tokens_without_a_slot_and_requests_without_queries(host):
+    layer, batch = Layer(host), next(batches())
+    k, v = numbers(1, 40, HK, D), numbers(2, 40, HK, D)  # more rows than slots
+    batch.slot_mapping[[0, 5]] = -1
+    layer.write(k, v, batch.slot_mapping)
+    k_pages, v_pages = layer.cache.view(-1, HK, 2, PAGE, D).unbind(2)
+    for pages, rows in ((k_pages, layer.rows[0]), (v_pages, layer.rows[1])):
+        found = pages.transpose(1, 2).reshape(-1, HK, D)
+        written = torch.zeros(len(found), dtype=torch.bool)
+        written[batch.slot_mapping[batch.slot_mapping >= 0]] = True
+        assert torch.equal(found[written], rows[written])
+        assert found[~written].isnan().all()
+
+    layer.write(k[:2], v[:2], torch.tensor([32, 98]))
+    batch.query_start_loc, batch.seq_lens = ints(0, 1, 3, 20, 20), ints(1, 2, 17, 0)  # a graph of more tokens
+    batch.max_query_len = 32
+    q = numbers(3, 32, HQ, D)
+    found = layer.attend(q, k, v, batch)
+    close(found[:20], layer.expected(q, batch))
+    assert found[20:].isnan().all()
+
+
+def test_a_layer_that_shares_its_cache(host):
+    layer, batch = Layer(host), next(batches())
+    layer.step(batch)
+    q = numbers(8, batch.num_actual_tokens, HQ, D)
+    close(layer.attend(q, None, None, batch), layer.expected(q, batch))
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder_only"])
+@pytest.mark.parametrize("window", [None, 4])
+def test_encoders_have_no_cache(host, kind, window):
+    layer, batch = Layer(host, attn_type=kind, sliding_window=window), next(batches())
+    q, k, v = numbers(1, 35, HQ, D), numbers(2, 35, HK, D), numbers(3, 35, HK, D)
+    layer.impl.do_kv_cache_update(layer, k, v, torch.empty(0), batch.slot_mapping)
+    layer.cache = torch.empty(0)
+    found = layer.attend(q, k, v, batch)
+    rows = zip(*(x[:32].split(batch.query_start_loc.diff().tolist()) for x in (q, k, v)))
+    close(found[:32], torch.cat([layer.plain(*row, False) for row in rows]))
+    assert found[32:].isnan().all()
+
+
+def test_cross_attention_sees_all_keys_of_the_encoder(host):
+    layer, batch = Layer(host, attn_type="encoder_decoder"), next(batches())
+    layer.write(numbers(1, 32, HK, D), numbers(2, 32, HK, D), batch.slot_mapping)
+    batch.query_start_loc, batch.max_query_len, batch.num_actual_tokens = ints(0, 1, 3, 4, 5), 2, 5
+    q = numbers(3, 5, HQ, D)
+    batch.causal = False
+    close(layer.attend(q, None, None, batch), layer.expected(q, batch))
+
+
+def test_windows_of_both_sides_where_it_is_not_causal(host):
+    layer, batch = Layer(host, sliding_window=5), next(batches())
+    batch.causal = False
+    close(*layer.step(batch))
+
+
+def test_results_do_not_depend_on_the_batch(host):
+    host.envs.VLLM_BATCH_INVARIANT = True
+    layer, steps = Layer(host), list(batches())
+    for i, batch in enumerate(steps):
+        found, expected = layer.step(batch, seed=10 * i)
+        close(found, expected)
+    batch, q = steps[-1], numbers(50, steps[-1].num_actual_tokens, HQ, D)
+    for i in range(batch.num_reqs):
+        alone = next(batches())
+        alone.num_actual_tokens = alone.max_query_len = 1
+        alone.query_start_loc, alone.seq_lens = ints(0, 1), batch.seq_lens[i : i + 1]
+        alone.block_table_tensor = batch.block_table_tensor[i : i + 1]
+        assert torch.equal(layer.attend(q[i : i + 1], None, None, alone), found[i : i + 1])
+
+
+def test_the_promise_is_made_to_the_library(host, monkeypatch):
+    import regard.vllm.impl
+
+    for on in (False, True):
+        host.envs.VLLM_BATCH_INVARIANT = on
+        layer, options = Layer(host), {}
+        monkeypatch.setattr(regard.vllm.impl, "attention", lambda *_, o=options, **given: o.update(given))
+        layer.attend(numbers(1, 32, HQ, D), None, None, next(batches()))
+        assert options.get("batch_invariant", False) == on
+
+
+def test_warming_up_computes_nothing(host):
+    layer, output = Layer(host), torch.full((4, HQ, D), math.nan)
+    assert layer.impl.forward(layer, output, output, output, torch.empty(0), None, output) is output
+    assert output.isnan().all()

@@ -1,0 +1,97 @@
+"""A layer of a model as vLLM calls it, and what attention to everything that was written into its cache is."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy
+import torch
+
+import reference
+from cached import ints, numbers
+
+HQ, HK, D, PAGE, PAGES = 4, 2, 32, 32, 16
+
+
+def batches():
+    """Six steps of one vLLM server in order: prompts of 1 to 70 tokens in chunks of 32 tokens, and decoded tokens."""
+    for batch in json.loads(Path(__file__).with_name("batches.json").read_text()):
+        tensors = {name: ints(*batch[name]) for name in ("query_start_loc", "seq_lens", "block_table_tensor")}
+        tensors["slot_mapping"] = torch.tensor(batch["slot_mapping"])
+        yield SimpleNamespace(**{**batch, **tensors, "mm_req_doc_ranges": None, "rswa_prefix_lens": None})
+
+
+def factor(*values):
+    return torch.tensor(values if len(values) > 1 else values[0])
+
+
+class Layer:
+    """An attention layer with its cache, all of it NaN, and the keys and values that each slot stands for."""
+
+    def __init__(self, host, dtype=torch.float32, k_scale=(1.0,), v_scale=(1.0,), **options):
+        from regard.vllm.backend import RegardBackend
+
+        self.dtype, self.options = dtype, options
+        self.cache_type = options.get("kv_cache_dtype", "auto")
+        self._k_scale, self._v_scale = factor(*k_scale), factor(*v_scale)
+        self.scale = options.pop("scale", 0.3)
+        self.impl = RegardBackend.get_impl_cls()(HQ, D, self.scale, HK, **{**defaults(), **options})
+        self.builder = RegardBackend.get_builder_cls()(None, [], None, torch.device("cpu"))
+        eight_bits = self.cache_type != "auto"
+        self.cache = torch.full((PAGES, HK, PAGE, 2 * D), math.nan, dtype=dtype)
+        if eight_bits:
+            self.cache = torch.full_like(self.cache, 0x7F, dtype=torch.uint8)  # NaN, in both types
+        self.rows = torch.zeros(2, PAGES * PAGE, HK, D)
+
+    def write(self, k, v, slots):
+        self.impl.do_kv_cache_update(self, k, v, self.cache, slots)
+        for slot, *row in zip(slots.tolist(), k.float(), v.float()):
+            if slot >= 0:
+                self.rows[:, slot] = torch.stack(row)
+
+    def step(self, batch, seed=0):
+        """The output of a batch, and what it should be."""
+        tokens = batch.num_actual_tokens
+        q = numbers(seed, tokens, HQ, D).to(self.dtype)
+        k, v = (numbers(seed + i, tokens, HK, D).to(self.dtype) for i in (1, 2))
+        self.write(k, v, batch.slot_mapping)
+        return self.attend(q, k, v, batch), self.expected(q, batch)
+
+    def attend(self, q, k, v, batch):
+        output = torch.full_like(q, math.nan)
+        found = self.impl.forward(self, q, k, v, self.cache, self.builder.build(0, batch), output)
+        assert found is output
+        return output
+
+    def expected(self, q, batch):
+        found, starts = [], batch.query_start_loc.tolist()
+        for i, length in enumerate(batch.seq_lens.tolist()):
+            positions = torch.arange(length)
+            slots = batch.block_table_tensor[i, positions // PAGE].long() * PAGE + positions % PAGE
+            found.append(self.plain(q[starts[i] : starts[i + 1]], *self.rows[:, slots], batch.causal))
+        return torch.cat(found)
+
+    def plain(self, q, k, v, causal):
+        """In fp64, of one sequence."""
+        q, k, v = (x.double().numpy().swapaxes(0, 1)[None] for x in (q, k, v))
+        left, slopes, sinks = (self.options.get(name) for name in ("sliding_window", "alibi_slopes", "sinks"))
+        window = (-1, -1) if left is None else (left - 1, -1 if causal else left - 1)
+        options = reference.Options(
+            reference.visible(1, HQ, q.shape[2], k.shape[2], causal=causal, window=window),
+            scale=self.scale,
+            softcap=self.options.get("logits_soft_cap", 0.0),
+            sink=None if sinks is None else sinks.double().numpy(),
+            bias=None if slopes is None else reference.alibi(numpy.array([slopes]), 1, q.shape[2], k.shape[2]),
+        )
+        return torch.from_numpy(reference.attention(q, k, v, options)[0][0].swapaxes(0, 1).copy())
+
+
+def defaults():
+    return {"alibi_slopes": None, "sliding_window": None, "kv_cache_dtype": "auto"}
+
+
+def close(found, expected, tolerance=1e-5):
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
