@@ -60,7 +60,7 @@ class RegardImpl(AttentionImpl):
         self._scores = {"scale": self.scale, "softcap": self.logits_soft_cap}
         if envs.VLLM_BATCH_INVARIANT:
             self._scores["batch_invariant"] = True
-        self._tensors: dict[str, Tensor] | None = None  # after the weights are loaded
+        self._tensors: dict[str, Tensor] | None = None  # from the first call on
 
     def forward(
         self,
@@ -77,12 +77,13 @@ class RegardImpl(AttentionImpl):
         """query: [tokens, hq, d], of which metadata says how many count; the others' output is left as it is."""
         if output_scale is not None or output_block_scale is not None:
             raise RefusedError("outputs of 8 or 4 bits (output_scale) are not supported")
-        if attn_metadata is None:  # vLLM warms up
+        tensors = self._tensors_on(query)
+        if attn_metadata is None:  # vLLM warms up, before it captures graphs
             return output
         tokens = attn_metadata.num_actual_tokens
         starts, most = attn_metadata.query_start_loc, attn_metadata.max_query_len
         causal = attn_metadata.causal and self.attn_type == AttentionType.DECODER
-        options: dict[str, Any] = {**self._scores, **self._tensors_on(query), **self._mask(causal)}
+        options: dict[str, Any] = {**self._scores, **tensors, **self._mask(causal)}
         if self.attn_type in _WITHOUT_CACHE:
             assert key is not None and value is not None
             k, v = key[:tokens], value[:tokens]
@@ -103,6 +104,11 @@ class RegardImpl(AttentionImpl):
         k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size)
         tokens = slot_mapping.shape[0]
         append(k, v, key[:tokens], value[:tokens], slots=slot_mapping, **factors(layer, self.kv_cache_dtype))
+
+    def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
+        """Weights that are loaded again reach captured graphs too."""
+        if self._tensors and self.sinks is not None:
+            self._tensors["sink"].copy_(self.sinks)
 
     def _mask(self, causal: bool) -> dict[str, Any]:
         if self.sliding_window is None:

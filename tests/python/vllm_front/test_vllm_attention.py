@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from vllm_cases import HK, HQ, PAGE, D, Layer, batches, close  # noqa: E402
+from vllm_cases import HK, HQ, PAGE, D, Layer, batches, close, steps_in_one_place  # noqa: E402
 from vllm_host import Host  # noqa: E402
 
 from cached import ints, numbers  # noqa: E402
@@ -31,13 +31,13 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_decoded_tokens_and_chunks_of_prompts_in_one_call(host, options):
-    layer = Layer(host, **options)
+    layer = Layer(**options)
     for i, batch in enumerate(batches()):
         close(*layer.step(batch, seed=10 * i))
 
 
 def test_a_type_of_16_bits(host):
-    layer = Layer(host, torch.bfloat16)
+    layer = Layer(torch.bfloat16)
     for i, batch in enumerate(list(batches())[:2]):
         close(*layer.step(batch, seed=10 * i), tolerance=0.02)
 
@@ -45,7 +45,7 @@ def test_a_type_of_16_bits(host):
 @pytest.mark.parametrize("name", ["fp8", "fp8_e4m3", "fp8_e5m2"])
 @pytest.mark.parametrize("scales", [((0.5,), (0.25,)), ((0.5, 0.125), (0.25, 2.0))], ids=["tensor", "heads"])
 def test_caches_of_8_bits(host, name, scales):
-    layer = Layer(host, torch.bfloat16, *scales, kv_cache_dtype=name)
+    layer = Layer(torch.bfloat16, *scales, kv_cache_dtype=name)
     kind = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
     for i, batch in enumerate(list(batches())[:2]):
         found, _ = layer.step(batch, seed=10 * i)
@@ -55,7 +55,7 @@ def test_caches_of_8_bits(host, name, scales):
 
 
 def test_tokens_without_a_slot_and_requests_without_queries(host):
-    layer, batch = Layer(host), next(batches())
+    layer, batch = Layer(), next(batches())
     k, v = numbers(1, 40, HK, D), numbers(2, 40, HK, D)  # more rows than slots
     batch.slot_mapping[[0, 5]] = -1
     layer.write(k, v, batch.slot_mapping)
@@ -76,8 +76,13 @@ def test_tokens_without_a_slot_and_requests_without_queries(host):
     assert found[20:].isnan().all()
 
 
+def test_batches_in_one_place_with_one_bound(host):
+    for found, expected in steps_in_one_place(Layer(), captured=lambda step: step):
+        close(found, expected)
+
+
 def test_a_layer_that_shares_its_cache(host):
-    layer, batch = Layer(host), next(batches())
+    layer, batch = Layer(), next(batches())
     layer.step(batch)
     q = numbers(8, batch.num_actual_tokens, HQ, D)
     close(layer.attend(q, None, None, batch), layer.expected(q, batch))
@@ -86,7 +91,7 @@ def test_a_layer_that_shares_its_cache(host):
 @pytest.mark.parametrize("kind", ["encoder", "encoder_only"])
 @pytest.mark.parametrize("window", [None, 4])
 def test_encoders_have_no_cache(host, kind, window):
-    layer, batch = Layer(host, attn_type=kind, sliding_window=window), next(batches())
+    layer, batch = Layer(attn_type=kind, sliding_window=window), next(batches())
     q, k, v = numbers(1, 35, HQ, D), numbers(2, 35, HK, D), numbers(3, 35, HK, D)
     layer.impl.do_kv_cache_update(layer, k, v, torch.empty(0), batch.slot_mapping)
     layer.cache = torch.empty(0)
@@ -97,7 +102,7 @@ def test_encoders_have_no_cache(host, kind, window):
 
 
 def test_cross_attention_sees_all_keys_of_the_encoder(host):
-    layer, batch = Layer(host, attn_type="encoder_decoder"), next(batches())
+    layer, batch = Layer(attn_type="encoder_decoder"), next(batches())
     layer.write(numbers(1, 32, HK, D), numbers(2, 32, HK, D), batch.slot_mapping)
     batch.query_start_loc, batch.max_query_len, batch.num_actual_tokens = ints(0, 1, 3, 4, 5), 2, 5
     q = numbers(3, 5, HQ, D)
@@ -106,14 +111,14 @@ def test_cross_attention_sees_all_keys_of_the_encoder(host):
 
 
 def test_windows_of_both_sides_where_it_is_not_causal(host):
-    layer, batch = Layer(host, sliding_window=5), next(batches())
+    layer, batch = Layer(sliding_window=5), next(batches())
     batch.causal = False
     close(*layer.step(batch))
 
 
 def test_results_do_not_depend_on_the_batch(host):
     host.envs.VLLM_BATCH_INVARIANT = True
-    layer, steps = Layer(host), list(batches())
+    layer, steps = Layer(), list(batches())
     for i, batch in enumerate(steps):
         found, expected = layer.step(batch, seed=10 * i)
         close(found, expected)
@@ -131,13 +136,27 @@ def test_the_promise_is_made_to_the_library(host, monkeypatch):
 
     for on in (False, True):
         host.envs.VLLM_BATCH_INVARIANT = on
-        layer, options = Layer(host), {}
+        layer, options = Layer(), {}
         monkeypatch.setattr(regard.vllm.impl, "attention", lambda *_, o=options, **given: o.update(given))
         layer.attend(numbers(1, 32, HQ, D), None, None, next(batches()))
         assert options.get("batch_invariant", False) == on
 
 
 def test_warming_up_computes_nothing(host):
-    layer, output = Layer(host), torch.full((4, HQ, D), math.nan)
+    layer, output = Layer(), torch.full((4, HQ, D), math.nan)
     assert layer.impl.forward(layer, output, output, output, torch.empty(0), None, output) is output
     assert output.isnan().all()
+
+
+def test_tensors_are_made_while_vllm_warms_up_and_stay_where_they_are(host):
+    """A graph that is captured later reads them."""
+    sinks = torch.tensor([1.0, -0.5, 2.0, 0.0], dtype=torch.bfloat16)
+    layer, output = Layer(sinks=sinks, alibi_slopes=[0.5, 0.25, 0.125, 0.0625]), torch.empty(4, HQ, D)
+    layer.impl.process_weights_after_loading(torch.float32)
+    layer.impl.forward(layer, output, output, output, torch.empty(0), None, output)
+    made = dict(layer.impl._tensors)
+    assert {name: x.dtype for name, x in made.items()} == {"sink": torch.float32, "alibi": torch.float32}
+    sinks += 1  # loaded again
+    layer.impl.process_weights_after_loading(torch.float32)
+    assert all(layer.impl._tensors[name] is x for name, x in made.items())
+    assert torch.equal(made["sink"], sinks.float())

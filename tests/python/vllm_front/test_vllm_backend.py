@@ -133,17 +133,17 @@ def test_layers_that_are_refused(host, backend):
     with pytest.raises(NotImplementedError, match="kv_cache_dtype='nvfp4' is not supported: use 'auto' or one of"):
         impl(HQ, D, 1.0, HK, **{**defaults(), "kv_cache_dtype": "nvfp4"})
     with pytest.raises(NotImplementedError, match="output_scale"):
-        layer = Layer(host)
+        layer = Layer()
         layer.impl.forward(layer, *[torch.empty(1, HQ, D)] * 3, layer.cache, None, torch.empty(1), torch.ones(1))
     host.config.kv_transfer_config = "nixl"
     with pytest.raises(NotImplementedError, match="KV connectors are not supported on a CPU"):
-        Layer(host)
+        Layer()
     host.is_cpu = False
-    Layer(host)
+    Layer()
 
 
 @pytest.mark.parametrize("world", ["dcp_world_size", "pcp_world_size"])
 def test_context_parallelism_is_refused(host, backend, monkeypatch, world):
     monkeypatch.setattr(backend.get_impl_cls(), world, 2)
     with pytest.raises(NotImplementedError, match="context parallelism is not supported"):
-        Layer(host)
+        Layer()

@@ -31,7 +31,7 @@ def factor(*values):
 class Layer:
     """An attention layer with its cache, all of it NaN, and the keys and values that each slot stands for."""
 
-    def __init__(self, host, dtype=torch.float32, k_scale=(1.0,), v_scale=(1.0,), **options):
+    def __init__(self, dtype=torch.float32, k_scale=(1.0,), v_scale=(1.0,), **options):
         from regard.vllm.backend import RegardBackend
 
         self.dtype, self.options = dtype, options
@@ -48,6 +48,9 @@ class Layer:
 
     def write(self, k, v, slots):
         self.impl.do_kv_cache_update(self, k, v, self.cache, slots)
+        self.remember(k, v, slots)
+
+    def remember(self, k, v, slots):
         for slot, *row in zip(slots.tolist(), k.float(), v.float()):
             if slot >= 0:
                 self.rows[:, slot] = torch.stack(row)
@@ -95,3 +98,42 @@ def defaults():
 
 def close(found, expected, tolerance=1e-5):
     torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def steps_in_one_place(layer, captured, device="cpu"):
+    """The output of each batch and what it should be. All batches lie in the same memory and have the same bounds, as a
+    graph has them; `captured` makes a function that replays its argument."""
+    held = SimpleNamespace(
+        num_reqs=6,
+        num_actual_tokens=32,
+        max_query_len=32,
+        max_seq_len=4 * PAGE,
+        query_start_loc=torch.zeros(7, dtype=torch.int32, device=device),
+        seq_lens=torch.zeros(6, dtype=torch.int32, device=device),
+        block_table_tensor=torch.zeros(6, 4, dtype=torch.int32, device=device),
+        slot_mapping=torch.zeros(32, dtype=torch.int64, device=device),
+        causal=True,
+        mm_req_doc_ranges=None,
+        rswa_prefix_lens=None,
+    )
+    q, *new = (torch.zeros(32, heads, D, dtype=layer.dtype, device=device) for heads in (HQ, HK, HK))
+    output, metadata, replay = torch.empty_like(q), layer.builder.build(0, held), None
+
+    def step():
+        layer.impl.do_kv_cache_update(layer, *new, layer.cache, held.slot_mapping)
+        layer.impl.forward(layer, q, *new, layer.cache, metadata, output)
+
+    for i, batch in enumerate(batches()):
+        tokens, requests = batch.num_actual_tokens, batch.num_reqs
+        held.query_start_loc.fill_(tokens)[: requests + 1] = batch.query_start_loc
+        held.seq_lens.zero_()[:requests] = batch.seq_lens
+        held.block_table_tensor.zero_()[:requests] = batch.block_table_tensor
+        held.slot_mapping.fill_(-1)[:tokens] = batch.slot_mapping
+        for seed, x in enumerate((q, *new), 10 * i):
+            x[:tokens] = numbers(seed, tokens, *x.shape[1:])
+        replay = replay or captured(step)
+        output.fill_(math.nan)
+        replay()
+        layer.remember(*(x[:tokens].cpu() for x in new), batch.slot_mapping)
+        assert output[tokens:].isnan().all()
+        yield output[:tokens].cpu(), layer.expected(q[:tokens].cpu(), batch)
