@@ -49,8 +49,12 @@ def test_caches_of_8_bits(host, name, scales):
     kind = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
     for i, batch in enumerate(list(batches())[:2]):
         found, _ = layer.step(batch, seed=10 * i)
-        for rows, factors in zip(layer.rows, scales):  # as the cache rounds them
-            rows.copy_((rows / (by := torch.tensor(factors)[:, None])).to(kind).float() * by)
+        pages = layer.cache.view(kind).view(-1, HK, 2, PAGE, D).unbind(2)
+        for rows, factors, in_cache in zip(layer.rows, scales, pages):
+            by, slots = torch.tensor(factors)[:, None], batch.slot_mapping
+            rounded = (rows / by).to(kind).float()
+            rows.copy_(rounded * by)
+            assert torch.equal(in_cache.float().transpose(1, 2).flatten(0, 1)[slots], rounded[slots])
         close(found, layer.expected(numbers(10 * i, batch.num_actual_tokens, HQ, D).bfloat16(), batch), 0.02)
 
 
