@@ -16,6 +16,7 @@ import torch
 
 import regard.torch
 from bench.gpu.timing import interleaved
+from bench.shared.progress import counted
 
 B, HQ, HK, D, PAGE = 64, 32, 8, 128, 64
 PREFIX, OWN = 8192, 512
@@ -55,7 +56,7 @@ def main() -> None:
         "merge": lambda: regard.torch.merge(part[None], part_lse[None], out=o, lse=lse, accumulate=True),
         "copy": lambda: destination.copy_(source),
     }
-    times = interleaved({name: replayed(call) for name, call in calls.items()}, MILLISECONDS)
+    times = interleaved({name: replayed(calls[name]) for name in counted(list(calls), str)}, MILLISECONDS)
     ms = {name: statistics.median(rounds) for name, rounds in times.items()}
     print(f"{torch.cuda.get_device_name()}, b={B}, {HQ}/{HK} heads, d={D}, page {PAGE}, prefix {PREFIX}, own {OWN}")
     print(f"cascade {1e3 * ms['cascade']:.1f} us, one call {1e3 * ms['one call']:.1f} us: ", end="")

@@ -18,6 +18,7 @@ import torch.multiprocessing as multiprocessing
 
 import regard.distributed as shared
 import regard.torch
+from bench.shared.progress import counted
 
 FORMS = (shared.ring_attention, shared.all_gather_attention, shared.all_to_all_attention)
 HQ, HK, D = 32, 8, 128
@@ -74,7 +75,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32768)
     parser.add_argument("--ranks", type=int, default=torch.cuda.device_count())
     options = parser.parse_args()
-    for backward in (False, True):
+    for backward in counted((False, True), lambda backward: "forward and backward" if backward else "forward"):
         with tempfile.TemporaryDirectory() as folder:
             arguments = options.ranks, f"file://{Path(folder) / 'address'}", options.tokens, backward
             multiprocessing.spawn(measure, arguments, options.ranks)
