@@ -83,8 +83,8 @@ class KeyLoader {
     return address_ + ring_.slot * bytes_;
   }
 
-  /// Finds the rows of the next tile while those of a tile are copied, if there are registers for the places of
-  /// both.
+  /// Finds the rows of the next tile while those of a tile are copied, if there are registers for the places
+  /// of both.
   REGARD_DEVICE void gather(const Turn& turn) {
     i32 tile = turn.tiles.start();
     if (tile < 0) return;

@@ -124,8 +124,8 @@ void wait_for_copies(Execution& e, const Instruction& i) {
   }
 }
 
-/// Arrives at a barrier when this thread's copies have ended, which is at once here: whatever waits for the barrier
-/// sees them.
+/// Arrives at a barrier when this thread's copies have ended, which is at once here: whatever waits for the
+/// barrier sees them.
 void arrive_after_copies(Execution& e, const Instruction& i) {
   Thread& thread = e.thread();
   end_first_copies(thread, thread.copies.size());
