@@ -1,5 +1,5 @@
-// Forward of few query rows, as when tokens are decoded: those of all query heads that share K and V, 16 at a
-// time.
+// Forward of few query rows, as when tokens are decoded: the rows of all query heads that share K and V, 16
+// at a time.
 //
 // A block has a part of the keys, and each of its waves 16 or 32 keys of every tile. K and V, cached or not,
 // go from memory straight to the registers in which they are multiplied, 8-bit numbers as fp16, while the
@@ -54,7 +54,7 @@ class DecodeBlock {
     StoredV v;
     load(k, keys.k, place, whole, keys.aligned());
     load(v, keys.v, place, whole, keys.aligned());
-    place = keys.find(visible, next);  // of the tile after the one that is on its way
+    place = keys.find(visible, next);  // of the tile after the one being loaded
     const DecodeRows q(head, packed, rows.begin, rows.end);
 #pragma unroll 1
     for (i32 i = tiles.begin; i < tiles.end; ++i) {

@@ -13,7 +13,8 @@
 
 namespace regard {
 
-/// A key's page and its row there. Negative: no row of the block sees the key, whose memory may be anything.
+/// A key's page and its row there. A negative page: no row of the block sees the key, whose memory may be
+/// anything.
 struct DecodePlace {
   i32 page;
   u32 row;
@@ -67,12 +68,12 @@ class DecodeKeys {
     return place;
   }
   REGARD_DEVICE bool aligned() const { return aligned_; }
-  /// Whether all of the wave's keys are there, in whole vectors.
+  /// Whether all of the wave's keys are visible and can be read in whole vectors.
   REGARD_DEVICE bool are_whole(const BlockKeyRange& visible, i32 key) const {
-    const Range32 wanted = {key, key + wave_keys};
-    const bool whole = aligned_ && wanted.begin >= visible.any.begin && wanted.end <= visible.any.end &&
-                       !(by_position && visible.between.overlaps(wanted));
-    return !any_in_wave(!whole);  // which the compiler knows to be the same in all lanes
+    const Range32 keys = {key, key + wave_keys};
+    const bool whole = aligned_ && keys.begin >= visible.any.begin && keys.end <= visible.any.end &&
+                       !(by_position && visible.between.overlaps(keys));
+    return !any_in_wave(!whole);  // a vote, so that the compiler knows the result to be uniform
   }
 
  private:
@@ -89,7 +90,7 @@ REGARD_DEVICE i64 offset_from_lane(i64 offset, i32 lane) {
   return static_cast<i64>(u64{high} << 32 | low);
 }
 
-/// Loads a vector of numbers as they are stored: zeros if it is not there.
+/// Loads a vector of numbers as they are stored, or zeros where `there` is false.
 struct LoadWhole {
   const u8* rows;
 
@@ -98,7 +99,7 @@ struct LoadWhole {
     load_words(words, rows + offset + column * stored_bytes, there);
   }
 };
-/// The same where keys may not be there, at any alignment.
+/// The same where some keys may be hidden, at any alignment.
 struct LoadSome {
   const u8* rows;
   bool aligned;

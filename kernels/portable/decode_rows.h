@@ -10,8 +10,8 @@
 namespace regard {
 
 /// Q as the left operand, in the order in which a lane has the columns of a key. bf16 that becomes fp16 is
-/// scaled by a power of two for each row, which makes its largest number as large as fp16 can hold: what is
-/// lost of small numbers is below the rounding of the sum.
+/// scaled by a power of two for each row, which makes its largest number as large as fp16 can hold: small
+/// numbers lose less than the rounding error of the sum.
 class DecodeRows {
   static constexpr bool scales = multiplied != config::dtype;
 

@@ -30,8 +30,8 @@ constexpr i32 words_of_v = static_cast<i32>(layout.vector) / 4, numbers_of_v = w
 constexpr i32 reads = static_cast<i32>(layout.columns) / (8 * numbers_of_v);
 static_assert(config::dv % numbers_of_v == 0);
 
-/// Column tile i of a read has the i-th number of each lane's vector: a thread's columns of O are its own and
-/// its neighbour's vector, as long as there are columns.
+/// Column tile i of a read has the i-th number of each of the eight lanes' vectors. So x[half][n] of a
+/// thread's tiles are the neighbouring columns of one vector, that of lane column() + n.
 using DecodeOutput = Fragment[reads][numbers_of_v];
 
 }  // namespace regard

@@ -10,8 +10,8 @@ from ..errors import RefusedError
 def _refused(name: str) -> Any:
     def function(*arguments: Any, **named: Any) -> NoReturn:
         raise RefusedError(
-            f"{name} needs kernels for latent attention over pages, and there are none yet: expand keys and values to "
-            "heads, of at most 512 dimensions, and call flash_attn_varlen_func"
+            f"{name} is not provided yet: regard.torch.attention(q, cache, None, dv=512, page_table=...) computes "
+            "latent attention over pages"
         )
 
     function.__name__ = function.__qualname__ = name

@@ -1,12 +1,12 @@
-"""Attention whose sequences are dealt out to several processes (context parallelism), over torch.distributed.
+"""Attention whose sequences are sharded across several processes (context parallelism), over torch.distributed.
 
     import torch.distributed as dist, regard.distributed as shared
     q, k, v = (shared.shard(x) for x in (q, k, v))              # this rank's tokens, [b, s / ranks, h, d]
     o = shared.ring_attention(q, k, v, causal=True)             # this rank's results, with gradients
 
 `ring_attention` passes keys and values from rank to rank, `all_gather_attention` gathers them, `all_to_all_attention`
-deals out heads instead of tokens; their results are the same within rounding, and so for any number of ranks.
-`append` and `decode_attention` are for a KV cache that is dealt out token by token.
+shards heads instead of tokens; their results are the same within rounding, on any number of ranks.
+`append` and `decode_attention` are for a KV cache that is sharded token by token.
 
 Every process of the group makes the same call. gloo serves tensors on the CPU and NCCL those on GPUs.
 """

@@ -1,4 +1,4 @@
-"""A KV cache that is dealt out token by token: the one at position p is in row p / ranks of rank p % ranks."""
+"""A KV cache that is sharded token by token: the one at position p is in row p / ranks of rank p % ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = frozenset(
 
 
 def _rows(counts: Tensor, group: Group) -> Tensor:
-    """How many of the first so many positions are on this rank."""
+    """How many of the first `counts` positions are on this rank."""
     return (counts - group.rank + group.ranks - 1).clamp(min=0) // group.ranks
 
 
@@ -38,8 +38,8 @@ def decode_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention of a few tokens to a KV cache that is dealt out: each rank attends to its rows, and the results of all
-    are gathered and merged.
+    """Attention of a few tokens to a sharded KV cache: each rank attends to its rows, and the results of all ranks are
+    gathered and merged.
 
     q: [b, sq, hq, d], the same on every rank; lengths_k: int32 [b], the lengths of the whole sequences, with these
     tokens. k, v: this rank's rows: pages [pages, page, heads, dim] with page_table, int32 [b, n], or [sequences, s,
@@ -100,7 +100,7 @@ def append(
     cache_index: Tensor | None = None,
     **options: Any,
 ) -> None:
-    """Writes those of the new keys and values that are this rank's into its rows of a cache that is dealt out.
+    """Writes those of the new keys and values that are this rank's into its rows of a sharded cache.
 
     k_new: [b, s_new, hk, d]; v_new: [b, s_new, hk, dv], the same on every rank; lengths_k: int32 [b], the lengths of
     the whole sequences before them, negative for a sequence that takes none. k, v, page_table and cache_index: as in

@@ -27,7 +27,8 @@ def all_to_all_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention for which the ranks exchange tokens for heads, and back: hq and hk must be multiples of their number.
+    """Attention for which the ranks exchange tokens for heads, and back: hq and hk must be multiples of the number
+    of ranks.
 
     Tensors, results and options are those of `ring_attention`; window=(left, right) is that of `attention`.
 

@@ -27,11 +27,12 @@ def all_gather_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention to the keys of all ranks, which every rank gathers: two messages and one call of attention, for memory
-    for all keys.
+    """Attention to the keys of all ranks, which every rank gathers: two collectives and one call of attention, at the
+    price of memory for all keys.
 
-    Tensors, results and options are those of `ring_attention`. window=(left, 0) or, with causal=True, (left, any) sees
-    so many keys left of each query. In backward the gradients of keys and values are summed over the ranks in fp32.
+    Tensors, results and options are those of `ring_attention`. window=(left, 0) or, with causal=True, (left, any) lets
+    each query see `left` keys to its left. In backward the gradients of keys and values are summed over the ranks in
+    fp32.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
     """

@@ -61,7 +61,7 @@ class Group:
 
 
 class Passing:
-    """Tensors under way. They must not be written to before they arrived."""
+    """Tensors in flight. They must not be written to before they have arrived."""
 
     def __init__(self, works: list[Any], sent: list[Tensor], received: list[Tensor]) -> None:
         self._works, self._sent, self._received = works, sent, received
@@ -81,6 +81,6 @@ class Gathering:
         return self._gathered
 
 
-# PyTorch 2.13 gave them these names, and warns of the older ones.
+# PyTorch 2.13 gave them these names, and warns about the older ones.
 _all_gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)

@@ -18,7 +18,7 @@ OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs,
 
 
 class Problem:
-    """q, k, v as they are computed; the sequences; the options of every call of attention."""
+    """q, k, v in the types that are computed with; the sequences; the options of every call of attention."""
 
     def __init__(
         self,

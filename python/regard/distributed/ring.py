@@ -27,15 +27,15 @@ def ring_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention to the keys of all ranks, of which a rank needs memory for those of two.
+    """Attention to the keys of all ranks, for which a rank needs memory for the keys of two.
 
-    q: [b, s, hq, d]; k: [b, s, hk, d]; v: [b, s, hk, dv]: this rank's tokens, as many on every rank; with causal=True
+    q: [b, s, hq, d]; k: [b, s, hk, d]; v: [b, s, hk, dv]: this rank's tokens, the same number on each; with causal=True
     those that `shard` gives it. With offsets, int32 [b + 1], where each whole sequence begins, they are packed,
     [tokens, heads, dim], and `longest` is the longest whole sequence or a bound, which offsets on a GPU need. Every
     process of `group`, by default of all, makes the same call.
 
-    While a rank attends to some keys, they go on to the next one. Results are merged in fp32. In backward the gradients
-    of keys and values, in fp32, follow them round, each computed from the merged O and LSE.
+    While a rank attends to some keys, it sends them to the next one. Results are merged in fp32. In backward the
+    gradients of keys and values, in fp32, follow them around the ring, each computed from the merged O and LSE.
 
     Returns o, [b, s, hq, dv] or packed, this rank's rows; (o, lse) with lse=True, as `attention` does. q, k and v have
     gradients, through both. options: scale, softcap, deterministic, batch_invariant, splits, target, family, threads.

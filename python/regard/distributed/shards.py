@@ -1,7 +1,7 @@
 """Which tokens a rank has.
 
 Each sequence is cut into 2 * ranks chunks, and rank r has the chunks r and 2 * ranks - 1 - r, one after the other: with
-a causal mask all ranks then have as much to compute (DualChunkSwap).
+a causal mask all ranks then have the same amount to compute (DualChunkSwap).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .groups import Group
 
 
 class Sequences:
-    """Sequences of which every rank has as many tokens, packed.
+    """Sequences of which every rank has the same number of tokens, packed.
 
     offsets: int32 [b + 1], where each sequence begins among this rank's tokens; longest: the most tokens of one here;
     tokens: those of all sequences here. Without `in_chunks` nothing depends on the order of the tokens of a sequence,
@@ -73,7 +73,7 @@ class Sequences:
 
 
 def _located(starts: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """The sequence of each of so many tokens, and its position there."""
+    """The sequence of each of `total` tokens, and its position there."""
     token = torch.arange(total, device=starts.device)
     sequence = torch.searchsorted(starts[1:], token.to(starts.dtype), right=True).clamp(max=len(starts) - 2)
     return sequence, token - starts[sequence]
@@ -112,8 +112,8 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
     """This rank's tokens of a tensor of whole sequences.
 
     Each sequence is cut into 2 * ranks chunks along `dim`, and rank r gets the chunks r and 2 * ranks - 1 - r, joined.
-    With offsets, int32 [b + 1], the tensor is packed, [tokens, ...], and each sequence in it is cut so; lengths must be
-    multiples of 2 * ranks. Positions for RoPE are shard(torch.arange(s), dim=0).
+    With offsets, int32 [b + 1], the tensor is packed, [tokens, ...], and each sequence in it is cut likewise; lengths
+    must be multiples of 2 * ranks. Positions for RoPE are shard(torch.arange(s), dim=0).
     """
     processes = Group(group)
     parts = 2 * processes.ranks
@@ -129,7 +129,7 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
 
 @torch.no_grad()
 def unshard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None = None) -> Tensor:
-    """The tensor of whole sequences, in every process, of which each rank has `shard`. Autograd does not record it."""
+    """Gathers the whole sequences, in every process, from what `shard` gave each rank. Autograd does not record it."""
     processes = Group(group)
     if offsets is not None:
         sequences = packed_sequences(processes, offsets, 0, x.shape[0], x.device, True)

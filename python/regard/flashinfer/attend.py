@@ -19,7 +19,7 @@ Result = Any  # out, or (out, lse)
 
 
 class Planned(NamedTuple):
-    """What tensors a call takes, and its options, which `run` does not change."""
+    """Which tensors a call takes, and its options, which `run` does not change."""
 
     q_type: torch.dtype
     kv_type: torch.dtype
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What results are requested, and where they go."""
+    """Which results are requested, and where they go."""
 
     out: Tensor | None
     lse: Tensor | None

@@ -43,7 +43,7 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         jit_args: list[Any] | None = None,
     ) -> None:
         """With use_cuda_graph=True, `plan` copies into the three buffers, so that a graph that `run` was captured into
-        can be replayed after another `plan`. use_tensor_cores says nothing here."""
+        can be replayed after another `plan`. use_tensor_cores has no effect here."""
         refuse(jit_args=jit_args)
         super().__init__(float_workspace_buffer, kv_layout, use_cuda_graph, backend)
         self._use_tensor_cores = is_on("use_tensor_cores", use_tensor_cores)
@@ -91,7 +91,7 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         int32 [b], the tokens in each last page, new ones included.
 
         fixed_split_size and disable_split_kv ask for results that do not depend on the batch. block_tables and
-        seq_lens say what the lists say, and are not read.
+        seq_lens repeat what the lists say, and are not read.
         """
         refuse(deprecated_positional_args=deprecated_positional_args, window_right=whole("window_right", window_right))
         refuse_others(block_tables=block_tables, seq_lens=seq_lens)
@@ -223,7 +223,7 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         rope_scale: float | None = None,
         rope_theta: float | None = None,
     ) -> Result:
-        """The same, with the LSE."""
+        """`forward`, with the LSE."""
         self._set_scores(pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
         return self.run(q, paged_kv_cache, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, return_lse=True)
 
@@ -253,7 +253,7 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
 
 
 class CUDAGraphBatchDecodeWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
-    """The same with use_cuda_graph=True."""
+    """`BatchDecodeWithPagedKVCacheWrapper` with use_cuda_graph=True."""
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ def refuse_longer(name: str, found: int, longest: int | None) -> None:
 
 
 def most_between(name: str, indptr: Tensor, end: int | None = None, of_end: str = "") -> int:
-    """The most between two neighbours of cumulative numbers on the CPU, which do not reach past `end`."""
+    """The largest difference of neighbours in cumulative numbers on the CPU, which must not reach past `end`."""
     numbers = indptr.numpy()
     counts = numpy.diff(numbers)
     if numbers.size == 0 or numbers[0] != 0 or counts.min(initial=0) < 0:

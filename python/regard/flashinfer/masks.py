@@ -31,7 +31,7 @@ def flat_mask(custom_mask: Any, packed_custom_mask: Any, counts: numpy.ndarray) 
 
 
 def _unpacked(packed: Any, counts: numpy.ndarray) -> Tensor:
-    """Whether sequences begin with a byte of their own is told apart only where all do."""
+    """A packed mask does not say whether sequences begin a new byte: all but the last must end with a whole one."""
     refuse_without_strides(packed_custom_mask=packed)
     total = int(counts.sum())
     if packed.dtype != torch.uint8 or packed.dim() != 1 or packed.shape[0] < -(-total // 8):

@@ -11,8 +11,8 @@ __all__ = ["BatchMLAPagedAttentionWrapper", "append_paged_mla_kv_cache"]
 
 def _refusal(name: str) -> RefusedError:
     return RefusedError(
-        f"{name} needs kernels for latent attention over pages, and there are none yet: expand keys and values to "
-        "heads, and use BatchPrefillWithPagedKVCacheWrapper"
+        f"{name} is not provided yet: regard.torch.attention(q, cache, None, dv=512, page_table=...) computes latent "
+        "attention over pages, and regard.torch.append writes its rows"
     )
 
 

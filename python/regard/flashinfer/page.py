@@ -102,7 +102,7 @@ def get_batch_indices_positions(
     """The sequence and the position of each of nnz packed tokens, int32, which are the last of their sequences.
 
     append_indptr: int32 [b+1], where the new tokens of each sequence begin; seq_lens: [b], the lengths with them.
-    Tokens past the last sequence have the sequence -1 and the position 0. batch_indices and positions: memory for them.
+    Tokens past the last sequence have the sequence -1 and the position 0. batch_indices and positions: memory for both.
     """
     indptr = integers("append_indptr", append_indptr)
     refuse_without_strides(seq_lens=seq_lens)

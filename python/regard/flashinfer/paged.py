@@ -90,11 +90,11 @@ class BatchPrefillWithPagedKVCacheWrapper(PackedWrapper):
     ) -> None:
         """qo_indptr: int32 [b+1], where the queries of each sequence begin. paged_kv_indices: int32, the pages of
         sequence after sequence, which begin at paged_kv_indptr, int32 [b+1]; paged_kv_last_page_len: int32 [b], the
-        tokens in each last page, new ones included. custom_mask: bool, for each query of each sequence its keys;
-        packed_custom_mask: the same in bits; with either, causal does not count.
+        tokens in each last page, new ones included. custom_mask: bool, one value for each key of each
+        query, sequence after sequence; packed_custom_mask: the same in bits. With either, causal has no effect.
 
         max_token_per_sequence and max_sequence_kv are bounds. fixed_split_size and disable_split_kv ask for results
-        that do not depend on the batch. block_tables, seq_lens and seq_lens_q say what the lists say, and are not read.
+        that do not depend on the batch. block_tables, seq_lens and seq_lens_q repeat the lists, and are not read.
         """
         refuse(
             prefix_len_ptr=prefix_len_ptr,
@@ -248,7 +248,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PackedWrapper):
         rope_scale: float | None = None,
         rope_theta: float | None = None,
     ) -> Result:
-        """The same, with the LSE."""
+        """`forward`, with the LSE."""
         is_on("use_fp16_qk_reduction", use_fp16_qk_reduction)
         self._set_scores(
             causal,

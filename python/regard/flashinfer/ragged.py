@@ -230,7 +230,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PackedWrapper):
         rope_scale: float | None = None,
         rope_theta: float | None = None,
     ) -> Result:
-        """The same, with the LSE."""
+        """`forward`, with the LSE."""
         is_on("use_fp16_qk_reduction", use_fp16_qk_reduction)
         self._set_scores(
             causal,

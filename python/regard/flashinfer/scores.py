@@ -15,8 +15,8 @@ from .words import number
 
 
 def slopes(heads: int, device: torch.device) -> Tensor:
-    """The slopes of ALiBi's authors: powers of 2^(-8/n) for the n heads up to a power of two, and for the others every
-    second power of that number's root."""
+    """The slopes of ALiBi's authors: for the first n heads, a power of two, the powers of 2^(-8/n), and for the others
+    the odd powers of its square root."""
     n = 1 << (heads.bit_length() - 1)
     powers = [2 ** (-8 * (i + 1) / n) for i in range(n)]
     powers += [2 ** (-4 * (2 * i + 1) / n) for i in range(heads - n)]

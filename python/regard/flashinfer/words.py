@@ -50,7 +50,7 @@ _WHY_REFUSED = {
 
 
 def refuse(**given: Any) -> None:
-    """Refuses arguments that are given, for which nothing here stands."""
+    """Refuses arguments that nothing here corresponds to, if they are given."""
     for name, value in given.items():
         if value is not None and not (isinstance(value, (bool, int, tuple)) and not value):
             raise RefusedError(f"{name} is given, and {_WHY_REFUSED[name]}")

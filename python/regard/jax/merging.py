@@ -22,7 +22,7 @@ def merge(partial_o: Any, partial_lse: Any, *, out: str | None = None) -> tuple[
     number of parts. A part in which a row saw no key has LSE = -inf, and does not count: its gradients are 0.
 
     Returns (o, lse) of one part's shapes; out="fp32", "bf16" or "fp16" is the dtype of o, by default that of partial_o.
-    It is a formula of XLA, which fuses it with what is around it, and is differentiated as any other.
+    It consists of JAX's own operations, which XLA fuses with those around them, and JAX differentiates it.
 
     Raises InvalidError (a ValueError).
     """

@@ -47,7 +47,7 @@ def cascade_attention(
     the prefix, stay on their device. Both may be 0.
 
     Returns o, or (o, lse) with lse=True, shaped as those of `attention`. Every query sees the whole prefix: causal,
-    bits and ranges are about its own keys, and causal aligns the last query with the last of them. Other options are
+    bits and ranges apply to its own keys, and causal aligns the last query with the last of them. Other options are
     scale, softcap, sink, out, the words of KV caches except rope, batch_invariant, splits, target, family and threads;
     whatever else depends on positions across the prefix (window, bias, alibi, dropout) is refused.
 

@@ -1,4 +1,4 @@
-"""The metadata of a batch: what a captured graph keeps are vLLM's own tensors and bounds that do not depend on them."""
+"""The metadata of a batch: a captured graph keeps vLLM's own tensors, and bounds that do not depend on them."""
 
 from __future__ import annotations
 

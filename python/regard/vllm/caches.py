@@ -15,7 +15,7 @@ EIGHT_BITS = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_
 def keys_and_values(kv_cache: Tensor, kv_cache_dtype: str, head_size: int) -> tuple[Tensor, Tensor]:
     """K and V, [pages, page, heads, d], of a cache [pages, heads, page, 2 d], without a copy.
 
-    On a CPU a head's keys come before its values, so that each are one piece of memory; on a GPU, where the rows of a
+    On a CPU a head's keys come before its values, so that each of the two is contiguous; on a GPU, where the rows of a
     page can have any strides, a key lies beside its value.
     """
     if kv_cache_dtype in EIGHT_BITS:

@@ -12,4 +12,4 @@ def register() -> None:
     """From now on vLLM knows the backend REGARD, and chooses it on CPUs. It can be called again."""
     if NAME not in AttentionBackendEnum.__members__:
         register_backend(NAME, _BACKEND)
-    register_backend(AttentionBackendEnum.CPU_ATTN, _BACKEND)  # no other name is heeded on a CPU
+    register_backend(AttentionBackendEnum.CPU_ATTN, _BACKEND)  # on a CPU vLLM ignores other names

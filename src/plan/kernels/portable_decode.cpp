@@ -100,7 +100,7 @@ std::int64_t row_blocks(const Problem& p) {
 // Measured on an H200.
 /// A block finds what its rows see, loads Q and its first keys, and adds the sums of its waves.
 constexpr Seconds of_block = 5e-6;
-/// Of a multiprocessor's share of the memory's rate: what one block alone draws.
+/// The fraction of a multiprocessor's share of the memory's rate that one block alone reaches.
 constexpr double drawn_by_block = 0.6;
 
 std::int64_t blocks_at_once(const Plan& plan, const Algorithm& a) {
@@ -146,7 +146,7 @@ std::int64_t parts_of(const Plan& plan, const Algorithm& a) {
   constexpr std::int64_t least_keys = 256;
   const Problem& p = plan.problem;
   if (p.splits > 0) return p.splits;
-  // Each wave has a sum of its own.
+  // Waves sum separately, so that a part has as many sums as warps.
   const std::int64_t for_digits = ceil_divide(parts_of_long_rows(p), a.warps);
   return std::max(for_digits, std::min(parts_for_rounds(plan, a), most_parts(p, least_keys)));
 }

@@ -1,4 +1,4 @@
-"""Attention of sequences that are dealt out to the devices of a mesh axis (context parallelism), inside shard_map."""
+"""Attention of sequences that are sharded across the devices of a mesh axis (context parallelism), inside shard_map."""
 
 from .exchanged import all_to_all_attention
 from .gathered import all_gather_attention

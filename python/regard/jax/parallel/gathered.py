@@ -27,10 +27,10 @@ def all_gather_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention to the keys of all devices, which every device gathers, for memory for all keys.
+    """Attention to the keys of all devices, which every device gathers, at the price of memory for all keys.
 
-    Arrays, results and options are those of `ring_attention`. window=(left, 0) or, with causal=True, (left, any) sees
-    so many keys left of each query. In backward the gradients of keys and values are summed over the devices in
+    Arrays, results and options are those of `ring_attention`. window=(left, 0) or, with causal=True, (left, any) lets
+    each query see `left` keys to its left. In backward the gradients of keys and values are summed over the devices in
     float32.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
@@ -58,7 +58,7 @@ def all_gather_attention(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _gathered(axis_name: Any, tokens: int, index: jax.Array, x: jax.Array) -> jax.Array:
-    """The rows of all devices' arrays, of so many tokens each, that `index` names. A row may be there twice."""
+    """The rows of all devices' arrays, of `tokens` tokens each, that `index` names. A row may be there twice."""
     return jnp.take(jax.lax.all_gather(x, axis_name, tiled=True), index, 0)
 
 

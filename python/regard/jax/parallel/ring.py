@@ -33,14 +33,14 @@ def ring_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention to the keys of all devices of a mesh axis, inside of shard_map.
+    """Attention to the keys of all devices of a mesh axis, inside shard_map.
 
     q: [b, s, hq, d]; k: [b, s, hk, d]; v: [b, s, hk, dv]: this device's tokens; with causal=True those that `deal` puts
     there. With offsets, int32 [b + 1], where each whole sequence begins, the same on all devices, they are packed,
     [tokens, heads, dim]; `longest` is the longest whole sequence or a bound, which traced offsets need.
 
-    While a device attends to some keys, they can go on to the next one. Results are merged in float32. In backward the
-    gradients of keys and values, in float32, follow them round, each computed from the merged O and LSE.
+    While a device attends to some keys, it can send them to the next one. Results are merged in float32. In backward
+    the gradients of keys and values, in float32, follow them around the ring, each computed from the merged O and LSE.
 
     Returns o, [b, s, hq, dv] or packed, this device's rows; (o, lse) with lse=True, as `attention` does. q, k and v
     have gradients, through both. options: scale, softcap, deterministic, batch_invariant, splits, target, family,
@@ -81,7 +81,7 @@ class _Ring(NamedTuple):
         return tuple(jax.lax.ppermute(x, self.axis_name, steps) for x in arrays)
 
     def pairs(self, offsets: jax.Array, step: int) -> tuple[Arrays, dict[str, Any]]:
-        """offsets_q and offsets_k of what this device's queries see of the keys that are here after so many steps, and
+        """offsets_q and offsets_k of what this device's queries see of the keys that are here after `step` steps, and
         the words of their call.
 
         With a causal mask: of its own keys the usual half, of those of an earlier device the first chunk; to those of a

@@ -1,7 +1,7 @@
 """Which tokens a device has.
 
 Each sequence is cut into 2 * ranks chunks, and device r of a mesh axis has the chunks r and 2 * ranks - 1 - r, one
-after the other: with a causal mask all devices then have as much to compute (DualChunkSwap).
+after the other: with a causal mask all devices then have the same amount to compute (DualChunkSwap).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..values import as_jax, int32_array
 
 
 class Sequences(NamedTuple):
-    """Sequences of which every device has as many tokens, packed.
+    """Sequences of which every device has the same number of tokens, packed.
 
     offsets: int32 [b + 1], where each sequence begins among a device's tokens; longest: the most tokens of one there;
     tokens: those of all there. Without `in_chunks` nothing depends on the order of the tokens of a sequence, and they
@@ -62,7 +62,7 @@ class Sequences(NamedTuple):
 
 
 def _located(starts: jax.Array, total: int) -> tuple[jax.Array, jax.Array]:
-    """The sequence of each of so many tokens, and its position there."""
+    """The sequence of each of `total` tokens, and its position there."""
     token = jnp.arange(total, dtype=starts.dtype)
     sequence = jnp.clip(jnp.searchsorted(starts[1:], token, side="right"), 0, len(starts) - 2)
     return sequence, token - starts[sequence]
@@ -97,11 +97,11 @@ def packed_sequences(ranks: int, offsets: Any, longest: Any, tokens: int, in_chu
 
 
 def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array:
-    """The tokens of whole sequences in the order in which shard_map deals them out to `ranks` devices along `axis`.
+    """The tokens of whole sequences in the order in which shard_map splits them across `ranks` devices along `axis`.
 
     Each sequence is cut into 2 * ranks chunks, and device r gets the chunks r and 2 * ranks - 1 - r, joined. With
-    offsets, int32 [b + 1], x is packed, [tokens, ...], and each sequence in it is cut so; lengths must be multiples of
-    2 * ranks. Positions for RoPE are deal(jnp.arange(s), ranks, axis=0).
+    offsets, int32 [b + 1], x is packed, [tokens, ...], and each sequence in it is cut likewise; lengths must be
+    multiples of 2 * ranks. Positions for RoPE are deal(jnp.arange(s), ranks, axis=0).
     """
     x, parts = _dealable(x, ranks, axis if offsets is None else 0)
     if offsets is not None:
