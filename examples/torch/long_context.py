@@ -1,4 +1,4 @@
-"""A small model trained on one long sequence that is sharded to several processes, on CPUs or GPUs.
+"""A small model trained on one long sequence that is sharded across several processes, on CPUs or GPUs.
 
 Each process has its tokens of the sequence, all weights, and the same gradients after they were summed. Only attention
 needs the other tokens. At the end one process trains the same model on the whole sequence, and the losses are compared:
