@@ -46,6 +46,9 @@ Refusal pages_are_boxes(const Question& q) {
   if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", instead);
   if (p.descale == Descale::token || p.descale == Descale::page)
     return unsupported("factors of tokens or pages", instead);
+  // Small pages are portable_forward's, so all are where a row must have the same bits for every page size.
+  if (is_cache(p) && bytes_of(p.dtype) == 1 && p.batch_invariant)
+    return unsupported("8-bit queries on a cache with batch_invariant", instead);
   if (p.paged == 0) {
     if (is_cache(p) && bytes_of(p.dtype) == 1) return unsupported("dense caches of 8-bit types", instead);
     return {};
