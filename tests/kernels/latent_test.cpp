@@ -37,8 +37,8 @@ TEST(Latent, EveryFeature) {
       "fwd bf16 lse lengths latent b=6 hq=6 hk=1 sk=150 d=40 dv=24 paged=7 left_padding",
       "fwd fp16 lse lengths latent k_rope b=6 hq=5 hk=1 sk=150 d=96 dv=64 paged=1",
       "fwd fp32 lse latent b=3 hq=4 hk=2 sk=150 d=41 dv=23 mask=causal",
-      "fwd bf16 lse latent k_rope b=5 hq=4 hk=1 sk=300 d=576 dv=512 paged=16 table=sglang "
-      "mask=window:50,0,sink=2",
+      ("fwd bf16 lse latent k_rope b=5 hq=4 hk=1 sk=300 d=576 dv=512 paged=16 table=sglang "
+       "mask=window:50,0,sink=2"),
       "fwd bf16 kv=fp8 descale=tensor lse lengths latent k_rope b=4 hq=4 hk=1 sk=150 d=96 dv=64 cache=5",
       "fwd bf16 kv=int8 descale=token lse lengths latent b=4 hq=4 hk=1 sk=150 d=96 dv=64 paged=16",
       "fwd bf16 lse lengths latent k_rope b=2 hq=4 hk=1 sk=900 d=96 dv=64 batch_invariant paged=16",
