@@ -91,7 +91,7 @@ REGARD_DEVICE void load_angles(float (&x)[width], const Rows& table, i64 row, i3
                                bool both) {
   constexpr i32 half = width / 2, bytes = bytes_of<dtype>;
   const u8* const from = static_cast<const u8*>(table.data) + row * table.row * bytes;
-  if constexpr (bytes > 1) {  // tokens of 8 bits are not rotated
+  if constexpr (bytes > 1) {  // 8-bit tokens are not rotated
     if (reinterpret_cast<u64>(from) % (half * bytes) == 0) {
       float low[half], high[half] = {};
       load_elements<dtype>(low, from + first * bytes);

@@ -19,6 +19,10 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
   return plan;
 }
 
+std::int64_t rows_of_kv_head(const Problem& p) {
+  return product({p.hq / p.hk, p.sq});
+}
+
 std::int64_t new_tokens(const Problem& p) {
   return packs_new(p) ? p.tnew : product({p.b, p.snew});
 }

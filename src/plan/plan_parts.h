@@ -13,6 +13,8 @@ int workers(const Target&, const PlanOptions&);
 /// A plan without stages, the keys in one part.
 Plan start(const Problem&, const Target&, const PlanOptions&);
 
+/// Query rows of a sequence that share a K/V head.
+std::int64_t rows_of_kv_head(const Problem&);
 /// How many new tokens there are, packed or not.
 std::int64_t new_tokens(const Problem&);
 /// Whether forward reads queries that an earlier stage rotates by rope.

@@ -6,6 +6,7 @@
 #include "kernels/portable/decode_layout.h"
 #include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
 #include "plan/recipe.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -73,7 +74,7 @@ Refusal combine_columns(const Question& q) {
 Refusal has_many_rows(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = portable::DecodeLayout::rows;
-  if (product({p.hq / p.hk, p.sq}) > few) return {};
+  if (rows_of_kv_head(p) > few) return {};
   const bool decodes = std::ranges::any_of(candidates(p.pass, q.target), [&](const Candidate& other) {
     return other.recipe->main == &portable_decode && !first_refusal({p, q.target, other, q.options});
   });

@@ -19,11 +19,6 @@ namespace {
 /// of which the processor's TLB holds about this many rows.
 constexpr std::int64_t most_part_keys = 2048;
 
-/// Query rows that share a K/V head and are handled together.
-std::int64_t pack_gqa_rows(const Problem& p) {
-  return product({p.hq / p.hk, p.sq});
-}
-
 /// The maximum number of rows: two blocks of the widest tile still take less time than a tile of the forward
 /// kernel, and K and V of the second block are in the cache: bench/cpu/recipes.py.
 std::int64_t most_rows(const Question& q) {
@@ -35,7 +30,7 @@ std::int64_t most_rows(const Question& q) {
 }
 
 Refusal few_query_rows(const Question& q) {
-  const std::int64_t rows = pack_gqa_rows(q.problem), most = most_rows(q);
+  const std::int64_t rows = rows_of_kv_head(q.problem), most = most_rows(q);
   if (rows <= most) return {};
   return fmt::format("{} query rows share a K/V head, above its {}; the forward kernel takes any number",
                      rows, most);
@@ -113,7 +108,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   const std::int64_t block_k = tile.algorithm.block_k;
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
-  const std::int64_t row_blocks = ceil_divide(pack_gqa_rows(p), tile.algorithm.pack_gqa);
+  const std::int64_t row_blocks = ceil_divide(rows_of_kv_head(p), tile.algorithm.pack_gqa);
   const KernelKey key = key_of(p, target, cpu_decode, &tile);
   const std::int64_t bytes_of_head = layout_of(key, target).total();
   CpuDecodeSchedule schedule;

@@ -21,17 +21,16 @@ using portable::DecodeLayout;
 /// Blocks of 16 rows read K and V again; beyond this the forward kernels, which read them once, are faster.
 constexpr std::int64_t most_rows = 4 * DecodeLayout::rows;
 
-std::int64_t packed_rows(const Problem& p) {
-  return product({p.hq / p.hk, p.sq});
+DecodeLayout layout_of(const Signature& s, const Algorithm& a) {
+  return DecodeLayout(s.dv, static_cast<i64>(bytes_of(s.kv)), a.warps);
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
-  const Signature& s = key.signature;
-  return DecodeLayout(s.dv, static_cast<i64>(bytes_of(s.kv)), key.algorithm.warps).total;
+  return layout_of(key.signature, key.algorithm).total;
 }
 
 Refusal few_query_rows(const Question& q) {
-  const std::int64_t rows = packed_rows(q.problem);
+  const std::int64_t rows = rows_of_kv_head(q.problem);
   if (rows <= most_rows) return {};
   return fmt::format("{} query rows share a K/V head, above its {}; the forward kernels take any number",
                      rows, most_rows);
@@ -66,7 +65,8 @@ Refusal keys_fit_registers(const Question& q) {
 Refusal columns_are_vectors(const Question& q) {
   const Problem& p = q.problem;
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.kv));
-  const std::int64_t of_k = 16 / bytes, of_v = DecodeLayout(p.dv, bytes, 1).vector / bytes;
+  const std::int64_t of_k = 16 / bytes,
+                     of_v = layout_of(signature(p), q.candidate.tile->algorithm).vector / bytes;
   if (p.d % of_k == 0 && p.dv % of_v == 0) return {};
   return fmt::format(
       "its threads read {} numbers of K and {} of V at once, which do not divide head dims of {}/{}", of_k,
@@ -74,9 +74,7 @@ Refusal columns_are_vectors(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(q, DecodeLayout(q.problem.dv, static_cast<i64>(bytes_of(q.problem.kv)),
-                                               q.candidate.tile->algorithm.warps)
-                                      .total);
+  return fits_in_shared_memory(q, layout_of(signature(q.problem), q.candidate.tile->algorithm).total);
 }
 
 std::span<const Rule> own_rules() {
@@ -94,7 +92,7 @@ std::span<const Rule> own_rules() {
 }
 
 std::int64_t row_blocks(const Problem& p) {
-  return ceil_divide(packed_rows(p), DecodeLayout::rows);
+  return ceil_divide(rows_of_kv_head(p), DecodeLayout::rows);
 }
 
 // Measured on an H200.
