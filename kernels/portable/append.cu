@@ -21,14 +21,16 @@ REGARD_DEVICE Side side_of(const Rows& from, const Rows& to, const Rows& factors
   return side;
 }
 /// Of a latent K, the columns that are V.
-REGARD_DEVICE Side keys_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
+REGARD_DEVICE Side keys_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads,
+                           bool latent) {
   Side side = side_of(a.added.k, a.k, a.descale_k, bytes_of<config::kv>, token, head, heads);
-  side.n = has_latent_tokens(a) ? a.dv : a.d, side.columns = columns_of_k(a);
+  side.n = latent ? a.dv : a.d, side.columns = columns_of_k(a);
   return side;
 }
 /// Of a latent K, the other columns.
-REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads) {
-  if (has_latent_tokens(a)) {
+REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads,
+                             bool latent) {
+  if (latent) {
     Side side = side_of(rows_from_column(a.added.k, a.dv, a.dtype), columns_after_v(a), a.descale_v,
                         bytes_of<config::kv>, token, head, heads);
     side.n = a.d - a.dv, side.columns = columns_of_k(a);
@@ -41,11 +43,10 @@ REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& toke
 
 /// Where keys and values of a new token go.
 REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArguments& a, const Token& token,
-                                  i64 head) {
+                                  i64 head, bool latent) {
   const CacheRow to = k.heads > 0 ? row_of_new_token(a, token) : CacheRow{-1, 0};
   if (to.batch < 0) k.heads = 0, v.heads = 0;
   constexpr i64 bytes = bytes_of<config::kv>;
-  const bool latent = has_latent_tokens(a);
   const Rows of_v = latent ? columns_after_v(a) : a.v;
   const i64 first_of_values = latent ? to.row * of_v.row : first_of_v(a, to.row);
   k.to += (to.batch * a.k.batch + head * a.k.head + first_of_k(a, to.row)) * bytes;
@@ -53,8 +54,12 @@ REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArgument
   const i64 batch = batch_of_factor(a, token, to), row = has_token_factors(a) ? to.row : 0;
   k.factor += element_of(a.descale_k, batch, head, row);
   v.factor += element_of(a.descale_v, batch, head, row);
-  if (static_cast<Rope>(a.added.rope) != Rope::none && k.heads > 0)
-    (latent ? v : k).table_row = rope_row_of_new_token(a, token);
+}
+
+/// Where the angles of a new token are.
+REGARD_DEVICE void find_angles(Side& side, const PortableAppendArguments& a, const Token& token) {
+  if (static_cast<Rope>(a.added.rope) != Rope::none && side.heads > 0)
+    side.table_row = rope_row_of_new_token(a, token);
 }
 
 /// Whether all rows of a tensor are aligned to 16 bytes, or to an octet if that is smaller.
@@ -84,23 +89,30 @@ REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
   const bool fit = !has_token_factors(a) || longest <= 2 * width * lanes_of(a);
   const bool is_near = a.cache.k_chunk * a.d < 1 << 28;  // distances in bytes have 32 bits
   const bool k_together = a.cache.k_chunk == 0 || (elements_together(a) % width == 0 && is_near);
-  return !has_latent_tokens(a) && a.d % width == 0 && a.dv % width == 0 && fit && k_together &&
-         rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.k) &&
-         octets_are_aligned<config::dtype>(a.added.v) &&
+  return a.d % width == 0 && a.dv % width == 0 && fit && k_together && rotates_octets(a) &&
+         octets_are_aligned<config::dtype>(a.added.k) && octets_are_aligned<config::dtype>(a.added.v) &&
          octets_are_aligned<config::kv>(a.k, a.cache.k_chunk) &&
          (a.cache.v_chunk != 0 || octets_are_aligned<config::kv>(a.v));
+}
+
+/// At any alignment, small rather than fast.
+REGARD_DEVICE void write_token_in_elements(const PortableAppendArguments& a, const Token& token, i64 head,
+                                           i64 heads) {
+  const bool latent = has_latent_tokens(a);
+  Side k = keys_of(a, token, head, heads, latent), v = values_of(a, token, head, heads, latent);
+  put_into_cache(k, v, a, token, head, latent);
+  const i64 row =
+      k.heads > 0 && static_cast<Rope>(a.added.rope) != Rope::none ? rope_row_of_new_token(a, token) : -1;
+  k.table_row = latent ? -1 : row, v.table_row = latent ? row : -1;
+#pragma unroll 1
+  for (i32 side = 0; side < 2; ++side) write_elements<config::kv, true>(a, side == 0 ? k : v);
 }
 
 REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64 head, bool exists) {
   const Token token = exists ? new_token(a, number) : Token{};
   const i64 heads = exists ? smaller<i64>(heads_of(a), a.hk - head) : 0;
-  Side k = keys_of(a, token, head, heads), v = values_of(a, token, head, heads);
-  if (!have_octets(a)) {
-    put_into_cache(k, v, a, token, head);
-#pragma unroll 1
-    for (i32 side = 0; side < 2; ++side) write_elements<config::kv, true>(a, side == 0 ? k : v);
-    return;
-  }
+  if (has_latent_tokens(a) || !have_octets(a)) return write_token_in_elements(a, token, head, heads);
+  Side k = keys_of(a, token, head, heads, false), v = values_of(a, token, head, heads, false);
   const i32 lanes_of_row = lanes_of(a);
 #pragma unroll 1
   for (i32 block = 0; block < larger(a.d, a.dv); block += 2 * width * lanes_of_row) {
@@ -111,19 +123,14 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
     Loaded keys, values;
     load_octets(keys, from_k, k.heads > 0);
     load_octets(values, from_v, v.heads > 0);
-    // Nor do the angles and most factors depend on the page.
-    const bool is_known = k.heads > 0 && token.sequence < a.b;
-    if (is_known && static_cast<Rope>(a.added.rope) != Rope::none && a.added.rope_rows > 0)
-      k.table_row = rope_row_of_new_token(a, token);
+    if (block == 0) {
+      put_into_cache(k, v, a, token, head, false);
+      find_angles(k, a, token);
+    }
+    Destination to_k = destination_of<config::kv>(k, of_k), to_v = destination_of<config::kv>(v, of_v);
     Angles angles;
     if (k.table_row >= 0 && of_k.first[0] < a.added.rotary) load_angles(angles, a.added, k.table_row, of_k);
-    const bool by_sequence = is_known && !same_type && !has_row_factors(a);
-    const float factor_k = by_sequence ? factor_of(a.descale_k, token.sequence, head) : 1.0f,
-                factor_v = by_sequence ? factor_of(a.descale_v, token.sequence, head) : 1.0f;
-    if (block == 0) put_into_cache(k, v, a, token, head);
-    Destination to_k = destination_of<config::kv>(k, of_k), to_v = destination_of<config::kv>(v, of_v);
-    float inverse_k = by_sequence ? 1.0f / factor_k : given_inverse(a, k, 0),
-          inverse_v = by_sequence ? 1.0f / factor_v : given_inverse(a, v, 0);
+    float inverse_k = given_inverse(a, k, 0), inverse_v = given_inverse(a, v, 0);
 #pragma unroll 1
     for (i32 i = 0;;) {
       store_octets<config::kv, true>(a, v, i, of_v, angles, inverse_v, values, from_v, to_v);
@@ -148,18 +155,21 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
   side.to =
       static_cast<u8*>(a.q.data) + element_of(a.q, token.batch, head, token.row) * bytes_of<config::dtype>;
   side.table_row = rope_row_of_query(a, token);
-  if (const i32 first = a.added.first_rotated; first > 0) {
+  const i32 first = a.added.first_rotated;
+  const bool octets = first == 0 && a.d % width == 0 && rotates_octets(a) &&
+                      octets_are_aligned<config::dtype>(a.added.q) && octets_are_aligned<config::dtype>(a.q);
+  if (!octets) {
     // The columns before the rotated ones are a row of their own.
-    Side before = side;
-    before.n = first, before.columns = {0, first, 1}, before.table_row = -1;
-    write_elements<config::dtype, false>(a, before);
-    side.from += first * bytes_of<config::dtype>, side.to += first * bytes_of<config::dtype>;
-    side.n = a.d - first, side.columns = {0, side.n, 1};
-    return write_elements<config::dtype, false>(a, side);
+#pragma unroll 1
+    for (i32 column = 0; column <= first; column += larger(first, 1)) {
+      Side part = side;
+      part.n = column < first ? first : a.d - first, part.columns = {0, part.n, 1};
+      part.from += column * bytes_of<config::dtype>, part.to += column * bytes_of<config::dtype>;
+      if (column < first) part.table_row = -1;
+      write_elements<config::dtype, false>(a, part);
+    }
+    return;
   }
-  const bool octets = a.d % width == 0 && rotates_octets(a) && octets_are_aligned<config::dtype>(a.added.q) &&
-                      octets_are_aligned<config::dtype>(a.q);
-  if (!octets) return write_elements<config::dtype, false>(a, side);
   const i32 lanes_of_row = lanes_of(a);
 #pragma unroll 1
   for (i32 block = 0; block < a.d; block += 2 * width * lanes_of_row) {
@@ -179,9 +189,9 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 20 warps leave 96 registers for a thread, which compilers for older chips
-/// exceed by a few; 16 leave 128, and 8 waves of 64 lanes 256.
-constexpr i32 resident_warps = wave == 64 ? 8 : bytes_of<config::dtype> > 2 || !has_pdl ? 16 : 20;
+/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 12 waves of 64 lanes 168. With
+/// 20 warps it spills.
+constexpr i32 resident_warps = wave == 64 ? 12 : 16;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard
