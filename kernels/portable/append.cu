@@ -105,7 +105,7 @@ REGARD_DEVICE void write_token_in_elements(const PortableAppendArguments& a, con
       k.heads > 0 && static_cast<Rope>(a.added.rope) != Rope::none ? rope_row_of_new_token(a, token) : -1;
   k.table_row = latent ? -1 : row, v.table_row = latent ? row : -1;
 #pragma unroll 1
-  for (i32 side = 0; side < 2; ++side) write_elements<config::kv, true>(a, side == 0 ? k : v);
+  for (i32 side = 0; side < 2; ++side, k = v) write_elements<config::kv, true>(a, k);
 }
 
 REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64 head, bool exists) {
@@ -189,9 +189,9 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 12 waves of 64 lanes 168. With
-/// 20 warps it spills.
-constexpr i32 resident_warps = wave == 64 ? 12 : 16;
+/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 8 waves of 64 lanes 256. With
+/// 20 warps, or 12 such waves, it spills.
+constexpr i32 resident_warps = wave == 64 ? 8 : 16;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard
