@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <queue>
 #include <set>
 
+#include "kernels/backward_schedule.h"
 #include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/forward_schedule.h"
 #include "kernels/portable/forward_schedule.h"
@@ -290,6 +292,45 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   EXPECT_EQ(heads_side_by_side("sm_80", "h=4 s=64"), 8);
   EXPECT_EQ(heads_side_by_side("sm_80", "hq=32 hk=8 s=65536"), 4);
   EXPECT_EQ(heads_side_by_side("sm_80", "h=4 sq=64 sk=0"), 8);
+}
+
+/// How much longer than the mean the multiprocessor with the most work is busy in a causal backward on
+/// Hopper, if each takes the next block as soon as it is free. A block's time is its tiles, and two more for
+/// its keys.
+double longest_over_mean(std::string_view shape) {
+  const Problem p = problem("bwd bf16 mask=causal " + std::string(shape));
+  const Target& hopper = target("sm_90a");
+  const Result<Plan> result = plan(p, hopper, {.family = "sm90_backward"});
+  if (!result) throw std::runtime_error(result.error().message);
+  const Stage& main = result->stages[1];
+  const auto schedule = main.schedule.as<GpuBackwardSchedule>();
+  const std::int64_t block_q = main.key.algorithm.block_q, block_k = main.key.algorithm.block_k;
+  const std::int64_t key_blocks = ceil_divide(p.sk, block_k), heads = main.grid / key_blocks;
+  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> free_at;
+  for (std::int64_t i = 0; i < hopper.units; ++i) free_at.push(0);
+  std::int64_t total = 0, longest = 0;
+  for (std::int64_t block = 0; block < main.grid; ++block) {
+    const std::int64_t first = block / (schedule.side_by_side * key_blocks) * schedule.side_by_side;
+    const std::int64_t here = std::min<std::int64_t>(schedule.side_by_side, heads - first);
+    const std::int64_t key_block = (block - first * key_blocks) / here;
+    const std::int64_t tiles = ceil_divide(p.sq, block_q) - key_block * block_k / block_q;
+    const std::int64_t took = tiles * schedule.part_heads + 2;
+    const std::int64_t end = free_at.top() + took;
+    free_at.pop();
+    free_at.push(end);
+    total += took;
+    longest = std::max(longest, end);
+  }
+  return static_cast<double>(longest) * static_cast<double>(hopper.units) / static_cast<double>(total);
+}
+
+TEST(Plan, NoMultiprocessorIsBusyMuchLongerThanOthersInCausalBackward) {
+  for (const std::string_view shape :
+       {"b=1 h=16 s=16384 d=128", "b=2 h=16 s=8192 d=128", "b=2 hq=32 hk=8 s=8192 d=128",
+        "b=2 hq=64 hk=8 s=8192 d=128", "b=1 hq=64 hk=8 s=4096 d=128", "b=1 hq=64 hk=8 s=16384 d=128",
+        "b=3 hq=40 hk=5 s=8192 d=64"})
+    EXPECT_LT(longest_over_mean(shape), 1.03) << shape;
+  EXPECT_LT(longest_over_mean("b=1 hq=40 hk=5 s=8192 d=128"), 1.12) << "2.4 blocks each, of 8 query heads";
 }
 
 /// Each of eight dies has a cache of its own and an eighth of the heads, a multiple of those side by side.

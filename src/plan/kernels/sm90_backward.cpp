@@ -30,12 +30,17 @@ constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
 /// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys run together: one after the other
 /// if all blocks have the same size, so that those of a head, which read the same queries, run at once.
-/// Otherwise as many as the cache holds, longest blocks first.
+/// Otherwise longest blocks first, as many as the cache holds of one query head each, as blocks go through the
+/// query heads of their part in step. At least two, since the short blocks of a single one leave most
+/// multiprocessors without work at its end; and divided evenly, so that none is left to run alone.
 std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   if (every_row_sees_all_keys(p)) return 1;
+  constexpr std::int64_t least = 2;
   const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
-  const std::int64_t bytes = product({std::max<std::int64_t>(p.sq, 1), row, of_part});
-  return std::max<std::int64_t>(cache_bytes / bytes, 1);
+  const std::int64_t bytes = product({std::max<std::int64_t>(p.sq, 1), row});
+  const std::int64_t together = std::max(cache_bytes / bytes, least);
+  const std::int64_t heads = product({p.b, p.hk, ceil_divide(p.hq / p.hk, of_part)});
+  return ceil_divide(heads, std::max<std::int64_t>(heads / together, 1));
 }
 
 Refusal has_what_is_asked(const Question& q) {
