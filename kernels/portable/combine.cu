@@ -1,7 +1,7 @@
 // Merges the results of the parts of a split key range: O = sum of O_part * exp(LSE_part - LSE). The learned
-// sink, which the parts ignore, is added here, once. The pass `merge` does the same with the caller's parts.
-// A wave has one row of one (batch, head), a block has rows of `pack_gqa` neighbouring heads; the grid is b *
-// hq / pack_gqa * ceil(pack_gqa * sq / config::warps) blocks.
+// sink, which the parts ignore, is added here, once. A wave has one row of one (batch, head), a block has
+// rows of `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / config::warps)
+// blocks.
 //
 // The kernel is bound by memory latency: it begins while the parts are still being computed, each lane holds
 // the LSE of a different part, and O of some parts is being loaded before the first scale is known.
@@ -13,37 +13,19 @@
 
 namespace regard {
 
-constexpr bool merge_pass = config::pass == Pass::merge;
-constexpr DType part_type = merge_pass ? config::dtype : DType::fp32;
-constexpr i64 part_bytes = bytes_of<part_type>;
-
-/// The results of the parts for one row: in the workspace, or the caller's.
+/// The results of the parts for one row.
 struct PartialRow {
-  const u8* o;  // of the first part
-  const float* lse;
-  i64 o_step, lse_step;  // to the next one, in elements
+  const float *o, *lse;  // of the first part
+  i64 o_step, lse_step;  // to the next one
   i64 parts;
 
   REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row)
       : parts(config::batch_invariant ? parts_of_sequence(a, static_cast<i32>(head.sequence.sk)) : a.splits) {
-    if constexpr (merge_pass) {
-      const i64 token = head.sequence.first_q + row + (a.offsets_q ? 0 : head.batch * a.sq);
-      o = head.address<part_type>(a.parts_o, head.head, token) - head.batch * a.parts_o.batch * part_bytes;
-      lse = row_of<float>(a.parts_lse, 0, head.head, token);
-      o_step = a.parts_o.batch, lse_step = a.parts_lse.batch;
-    } else {
-      const i64 row_index = head.row_number(row);
-      lse = a.partial_lse + row_index;
-      o = reinterpret_cast<const u8*>(a.partial_o + row_index * a.dv);
-      lse_step = rows_of_part(a);
-      o_step = lse_step * a.dv;
-    }
-  }
-
-  /// Whether `width` columns are loaded at once from an aligned address.
-  REGARD_DEVICE bool is_aligned(i64 width) const {
-    return !merge_pass ||
-           (reinterpret_cast<u64>(o) | static_cast<u64>(o_step * part_bytes)) % (width * part_bytes) == 0;
+    const i64 row_index = head.row_number(row);
+    lse = a.partial_lse + row_index;
+    o = a.partial_o + row_index * a.dv;
+    lse_step = rows_of_part(a);
+    o_step = lse_step * a.dv;
   }
 
   /// -infinity past the last part, as for a part without a visible key.
@@ -57,15 +39,15 @@ REGARD_DEVICE float over_wave(float x, Join join) {
   return x;
 }
 
-/// log of the sum of exp over the parts and the row's own; -infinity if all of them are. The same in every
+/// log of the sum of exp over the parts and the sink; -infinity if all of them are. The same in every
 /// lane.
-REGARD_DEVICE float merged_lse(const PartialRow& row, float own) {
-  float maximum = own;
+REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
+  float maximum = sink;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
   const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN; fmaxf ignores that
-  float sum = lane() == 0 ? expf(own - finite_max) : 0;
+  float sum = lane() == 0 ? expf(sink - finite_max) : 0;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) sum += expf(row.lse_of(part) - finite_max);
   return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
@@ -83,23 +65,23 @@ struct Columns {
   float x[together][width];
 
   REGARD_DEVICE void load(const PartialRow& row, i64 first, i64 column) {
-    const u8* from = row.o + (first * row.o_step + column) * part_bytes;
+    const float* from = row.o + first * row.o_step + column;
 #pragma unroll
-    for (i32 i = 0; i < together; ++i, from += row.o_step * part_bytes) {
+    for (i32 i = 0; i < together; ++i, from += row.o_step) {
       const bool is_part = first + i < row.parts;
 #pragma unroll
       for (i32 c = 0; c < width; ++c) x[i][c] = 0;
       if constexpr (width == 4) {
-        if (is_part) load_elements<part_type>(x[i], from);
+        if (is_part) load_elements<DType::fp32>(x[i], reinterpret_cast<const u8*>(from));
       } else {
         static_assert(width == 1);
-        if (is_part) x[i][0] = load_element<part_type>(from, 0);
+        if (is_part) x[i][0] = *from;
       }
     }
   }
 
-  /// By the whole wave; lane i knows the scale of part first + i. A part without a visible key has a scale
-  /// of 0; its O is 0 too, or anything if it is the caller's.
+  /// By the whole wave; lane i knows the scale of part first + i. A part without a visible key has O of 0 and
+  /// a scale of 0.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
     const float scale = mine == -infinity ? 0.0f : expf(mine - lse);
@@ -107,8 +89,7 @@ struct Columns {
     for (i32 i = 0; i < together; ++i) {
       const float of_part = from_lane(scale, i);
 #pragma unroll
-      for (i32 c = 0; c < width; ++c)
-        sum[c] = fmaf(of_part, merge_pass && of_part == 0 ? 0.0f : x[i][c], sum[c]);
+      for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[i][c], sum[c]);
     }
   }
 };
@@ -123,15 +104,6 @@ REGARD_DEVICE void store_columns(u8* to, const float (&x)[width]) {
   for (i32 i = 0; i < width; ++i) store_element<config::out>(to, i, x[i]);
 }
 
-/// What the row held before is one more part.
-template <i32 width>
-REGARD_DEVICE void add_own(float (&sum)[width], const u8* o, float own, float lse) {
-  if (own == -infinity) return;
-  const float scale = expf(own - lse);
-#pragma unroll
-  for (i32 c = 0; c < width; ++c) sum[c] = fmaf(scale, load_element<config::out>(o, c), sum[c]);
-}
-
 /// By a whole wave, `width` neighbouring columns in each lane.
 template <i32 width>
 REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head, i64 row) {
@@ -139,10 +111,7 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
   Columns<width> columns;
   const i64 mine = lane() * width;  // columns
   if (mine < a.dv) columns.load(partial, 0, mine);
-  const bool accumulate = merge_pass && a.accumulate;
-  // Every lane has read it before lane 0 writes: merged_lse is by all lanes together.
-  const float own = accumulate ? *head.lse(row) : a.sink ? a.sink[head.head] : -infinity;
-  const float lse = merged_lse(partial, own);
+  const float lse = merged_lse(partial, a.sink ? a.sink[head.head] : -infinity);
 #pragma unroll 1
   for (i64 column = mine; column - mine < a.dv; column += wave * width) {
     const bool within = column < a.dv;
@@ -159,9 +128,7 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
 #pragma unroll
       for (i32 c = 0; c < width; ++c) sum[c] += some[c];
     }
-    u8* const to = head.o(row) + column * bytes_of<config::out>;
-    if (within && accumulate) add_own(sum, to, own, lse);
-    if (within) store_columns(to, sum);
+    if (within) store_columns(head.o(row) + column * bytes_of<config::out>, sum);
   }
   if (a.lse.data && lane() == 0) *head.lse(row) = lse;
 }
@@ -183,7 +150,7 @@ REGARD_KERNEL(regard::PortableCombineArguments, regard::threads, regard::residen
   const Head head(arguments, index / heads, index % heads * pack_gqa + group_row / sq);
   wait_on_dependent_grids();
   if (group_row >= rows || row >= head.sequence.sq) return;
-  if (arguments.dv % 4 == 0 && PartialRow(arguments, head, row).is_aligned(4))
+  if (arguments.dv % 4 == 0)
     merge_row<4>(arguments, head, row);
   else
     merge_row<1>(arguments, head, row);

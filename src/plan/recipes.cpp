@@ -46,7 +46,7 @@ std::span<const Recipe> recipes() {
         {"append", appending, append, &portable_append, plan_portable_append, {&portable_append}},
         {"append", appending, append, &cpu_append, plan_cpu_append, {&cpu_append}},
 
-        {"merge", merging, merge, &portable_combine, plan_portable_merge, {&portable_combine}},
+        {"merge", merging, merge, &portable_merge, plan_portable_merge, {&portable_merge}},
         {"merge", merging, merge, &cpu_combine, plan_cpu_merge, {&cpu_combine}},
 
         {"backward",

@@ -37,15 +37,20 @@ std::vector<KernelKey> keys_of_tiles(const Target& target) {
   return keys;
 }
 
-/// The merge of parts, for every type of O.
+/// The merge of parts, for every type of O, and of the caller's partial results.
 std::vector<KernelKey> keys_of_merges(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.algorithm.kernel != "portable_combine") continue;
+    const bool parts = tile.algorithm.kernel == "portable_combine",
+               callers = tile.algorithm.kernel == "portable_merge";
+    if (!parts && !callers) continue;
     for (const DType dtype : tile.dtypes) {
       if (bytes_of(dtype) == 1) continue;
+      if (callers)
+        keys.push_back(key_of(target, tile, fmt::format("merge {} b=1 h=1 sq=1 d=64 parts=2", word(dtype))));
       for (const char* more : {"", " batch_invariant"})
-        keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64{}", word(dtype), more)));
+        if (parts)
+          keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64{}", word(dtype), more)));
     }
   }
   return keys;

@@ -75,7 +75,7 @@ TEST(EmulatedAppend, PortableIsTheFirstStageOfForward) {
 TEST(EmulatedMerge, PortableIsRight) {
   expect_all_right(
       {"merge fp16 lse b=2 h=3 sq=9 d=32 parts=5", "merge fp16 b=1 h=2 sq=7 d=40 parts=1 accumulate",
-       "merge fp32 lse b=1 h=2 sq=3 d=160 parts=70",
+       "merge fp32 lse b=1 h=2 sq=3 d=160 parts=70", "merge fp16 lse b=1 h=1 sq=3 d=512 parts=2 accumulate",
        "merge fp32 out=fp16 lse b=2 h=2 sq=7 d=111 parts=3 accumulate",
        "merge fp16 lse b=3 h=2 sq=20 tq=41 varlen d=64 parts=4"},
       path());

@@ -60,14 +60,14 @@ TEST(AppendPlan, ItsKernelIsFoundWhereSignaturesSayThatThereIsACache) {
   EXPECT_THAT(found("fwd bf16 d=128 paged"), testing::HasSubstr("portable_append warps=4 | append bf16"));
   EXPECT_THAT(found("append bf16 d=128 kv=fp8"), testing::HasSubstr("append bf16 kv=fp8"));
   EXPECT_THAT(found("fwd bf16 d=128"), testing::Not(testing::HasSubstr("append")));
-  EXPECT_THAT(found("merge bf16 d=128 out=fp32"), testing::HasSubstr("portable_combine"));
+  EXPECT_THAT(found("merge bf16 d=128 out=fp32"), testing::HasSubstr("portable_merge"));
 }
 
-TEST(MergePlan, IsTheKernelThatMergesSplits) {
+TEST(MergePlan, HasOneStage) {
   EXPECT_EQ(keys_of(planned("merge bf16 b=2 h=4 sq=7 d=64 parts=3", "cpu-avx2")),
             "cpu-avx2 cpu_combine | merge bf16");
   EXPECT_EQ(keys_of(planned("merge fp16 out=fp32 b=2 h=4 sq=7 d=64 parts=3 accumulate", "sm_80")),
-            "sm_80 portable_combine block_dv=32 warps=4 | merge fp16 out=fp32");
+            "sm_80 portable_merge warps=4 | merge fp16 out=fp32");
 }
 
 }  // namespace

@@ -23,7 +23,10 @@ extern const Kernel cpu_decode, cpu_forward, cpu_combine;
 MakePlan plan_cpu_decode, plan_cpu_forward, plan_cpu_forward_split;
 
 extern const Kernel cpu_append, portable_append;
-MakePlan plan_cpu_append, plan_cpu_merge, plan_portable_append, plan_portable_merge;
+MakePlan plan_cpu_append, plan_portable_append;
+
+extern const Kernel portable_merge;
+MakePlan plan_cpu_merge, plan_portable_merge;
 
 extern const Kernel cpu_backward_delta, cpu_backward, cpu_backward_convert;
 MakePlan plan_cpu_backward;

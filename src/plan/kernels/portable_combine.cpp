@@ -15,20 +15,12 @@ constexpr Seconds of_part = 0.05e-6;
 /// fp32 rows are written and read at this fraction of the memory's rate.
 constexpr double share_of_rate = 0.35;
 
-double bytes_of_parts(const Plan& plan) {
-  const Problem& p = plan.problem;
-  return static_cast<double>(product({p.parts, query_tokens(p), p.hq, p.dv})) *
-         static_cast<double>(bytes_of(p.dtype));
-}
-
 /// The time it takes besides writing and reading the parts once.
 Seconds seconds(const Plan& plan, const Stage&) {
   const auto bytes = [&](std::string_view part) {
     return static_cast<double>(plan.workspace.bytes_of(part));
   };
-  const double written_and_read = plan.problem.pass == Pass::merge
-                                      ? bytes_of_parts(plan)
-                                      : 2 * (bytes("partial_o") + bytes("partial_lse"));
+  const double written_and_read = 2 * (bytes("partial_o") + bytes("partial_lse"));
   return of_part * static_cast<double>(plan.splits) +
          (1 / share_of_rate - 1) * written_and_read / chip_bytes_per_second(plan);
 }
@@ -53,14 +45,6 @@ void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
   // Its code waits for the parts, if the GPU has the instruction (kernels/cuda/pdl.h).
   stage.overlaps = plan.target->has(Feature::pdl);
   merge_parts(plan, std::move(stage));
-}
-
-Result<Plan> plan_portable_merge(const Problem& problem, const Target& target, const Target::Tile&,
-                                 const PlanOptions& options) {
-  Plan plan = start(problem, target, options);
-  plan.splits = problem.parts;
-  plan.stages = {combine_stage(plan, 1)};
-  return finish(std::move(plan));
 }
 
 const Kernel portable_combine{.name = "portable_combine",
