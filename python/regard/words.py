@@ -62,6 +62,26 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
+def count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number from `least` on."""
+    try:
+        found = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = least - 1
+    if found < least:
+        raise invalid(f"{name} is {quote(value)}; it must be a whole number from {least} on")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    if type(value) is float:
+        return value
+    found = None if isinstance(value, str) else plain(name, value, "a number")
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise wrong_type(f"{name} is {quote(value)}; it must be a number")
+    return float(found)
+
+
 def bias_words(bias: Any) -> str:
     shape = shape_of("bias", bias)
     if not 1 <= len(shape) <= 4:

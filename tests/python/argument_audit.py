@@ -50,6 +50,20 @@ class Audit:
         assert equal == (argument in self.harmless)
 
 
+WRONG = ["text", 3, 2.5, torch.zeros(2, 2), (1, 2), object(), {}, torch.zeros(2).to_sparse(), print, -5, None]
+
+
+def check_wrong_values(call: Callable[..., Any], argument: str) -> None:
+    """Either a value has a meaning, or there is one sentence, which says what is wrong."""
+    for wrong in WRONG:
+        try:
+            call(**{argument: wrong})
+        except (ValueError, TypeError, NotImplementedError) as error:
+            said = str(error)
+            meant = (argument, "needs", "must be", "plan again", "is missing")
+            assert "\n" not in said and any(word in said for word in meant), (argument, wrong, said)
+
+
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-5)
 

@@ -13,7 +13,8 @@ from ..flash_attn.words import is_on
 from ..torch import attention
 from ..torch.profiling import FORWARD, is_profiled, shown
 from ..torch.tensors import bare, is_eager, refuse_others, refuse_without_strides, written
-from .words import LOG2E, number
+from ..words import number
+from .words import LOG2E
 
 Result = Any  # out, or (out, lse)
 
@@ -105,7 +106,7 @@ def scaled(planned: Planned, scales: Scales, k: Tensor, sinks: Tensor | None) ->
         if factor == 1:
             continue
         if types[name].itemsize == 1:
-            factors[name] = _factor(factor, k)  # a tensor, so that layers with other factors share a plan
+            factors[name] = factor_tensor(factor, k)  # a tensor, so that layers with other factors share a plan
         elif name == "v":
             times = factor
         else:
@@ -116,7 +117,7 @@ def scaled(planned: Planned, scales: Scales, k: Tensor, sinks: Tensor | None) ->
         return options, times
     for name, dtype in types.items():
         if dtype.itemsize == 1 and name not in factors:
-            factors[name] = _factor(1.0, k)
+            factors[name] = factor_tensor(1.0, k)
     return {**options, **{f"descale_{name}": factors[name] for name in types if name in factors}}, times
 
 
@@ -135,7 +136,7 @@ def _one_number(name: str, factor: Tensor, dtype: torch.dtype) -> Tensor:
 _factors: dict[tuple[float, torch.device], Tensor] = {}
 
 
-def _factor(value: float, like: Tensor) -> Tensor:
+def factor_tensor(value: float, like: Tensor) -> Tensor:
     """A tensor of this number: the same one in every call, but not in a graph, whose memory is its own."""
     if not is_eager(like) or (like.is_cuda and torch.cuda.is_current_stream_capturing()):
         return torch.full((1,), value, dtype=torch.float32, device=like.device)
@@ -149,9 +150,17 @@ def _factor(value: float, like: Tensor) -> Tensor:
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], word: dict[str, str], memory: Memory, times: float | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    options: dict[str, Any],
+    word: dict[str, str],
+    memory: Memory,
+    times: float | None,
+    natural: bool = False,
 ) -> Result:
-    """Q is [b, s, hq, d], of b * s tokens, or packed [tokens, hq, d]; word: the type of O, if there is one."""
+    """Q is [b, s, hq, d], of b * s tokens, or packed [tokens, hq, d]; without V it is the first columns of K; word: the
+    type of O, if there is one; natural: whether LSE has base e."""
     out, lse, return_lse = memory
     one_query = q.dim() == 4 and q.shape[1] == 1
     eager = is_eager(q)
@@ -160,10 +169,12 @@ def attend(
         outputs: dict[str, Any] = {"lse": bare(lse)[:, :, None] if in_place else return_lse, **word}
         if out is not None:
             outputs["o"] = bare(out) if q.dim() == 3 else bare(out).unflatten(0, q.shape[:2])
-        run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
-        found: Any = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+        run = shown(run_call, FORWARD, q, k, k if v is None else v) if is_profiled() else run_call
+        inputs = {"q": bare(q), "k": bare(k)} if v is None else {"q": bare(q), "k": bare(k), "v": bare(v)}
+        found: Any = run("fwd", inputs, options, outputs)
     else:
-        found = attention(q.detach(), k.detach(), v.detach(), **{"lse": return_lse, **options, **word})
+        values = None if v is None else v.detach()
+        found = attention(q.detach(), k.detach(), values, **{"lse": return_lse, **options, **word})
     o: Tensor = found[0] if return_lse else found
     if out is None:
         out = o if q.dim() == 3 else o.flatten(0, 1)
@@ -173,16 +184,16 @@ def attend(
         out.copy_(o if q.dim() == 3 else o.flatten(0, 1))
     if times is not None:
         out.mul_(times)
-    return (out, _base_2(found[1], lse)) if return_lse else out
+    return (out, _by_token(found[1], lse, 1.0 if natural else LOG2E)) if return_lse else out
 
 
-def _base_2(natural: Tensor, lse: Tensor | None) -> Tensor:
-    """[tokens, hq], from [b, hq, s] or packed [hq, tokens]; in `lse` if that is given."""
-    if natural.dim() == 3 and natural.shape[2] == 1:
-        found = natural.squeeze(2)
-        return found.mul_(LOG2E) if lse is None else torch.mul(found, LOG2E, out=lse)
-    rows = natural.transpose(-1, -2)
+def _by_token(found: Tensor, lse: Tensor | None, factor: float) -> Tensor:
+    """[tokens, hq], from [b, hq, s] or packed [hq, tokens], multiplied by the factor; in `lse` if that is given."""
+    if found.dim() == 3 and found.shape[2] == 1:
+        found = found.squeeze(2)
+        return found.mul_(factor) if lse is None else torch.mul(found, factor, out=lse)
+    rows = found.transpose(-1, -2)
     if lse is None:
         lse = rows.new_empty((rows.shape[:-1].numel(), rows.shape[-1]))
-    torch.mul(rows, LOG2E, out=lse.unflatten(0, rows.shape[:-1]))
+    torch.mul(rows, factor, out=lse.unflatten(0, rows.shape[:-1]))
     return lse

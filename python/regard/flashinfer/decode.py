@@ -8,18 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import invalid
+from ..errors import RefusedError, invalid
 from ..flash_attn.words import is_on, whole
 from ..torch.tensors import refuse_others, refuse_without_strides
+from ..words import count
 from .attend import Planned, Result, Scales, attend, memory_for, refuse_other_tensors, scaled
 from .caches import unpacked
 from .lists import buffers_of, lists_of
 from .scores import invariance, refuse_other_window, score_options, with_scores
 from .single import single_decode_with_kv_cache
-from .words import count, refuse, type_of, word_of
+from .words import refuse, type_of, word_of
 from .wrapper import Wrapper
 
 __all__ = [
+    "BatchDecodeMlaWithPagedKVCacheWrapper",
     "BatchDecodeWithPagedKVCacheWrapper",
     "CUDAGraphBatchDecodeWithPagedKVCacheWrapper",
     "fast_decode_plan",
@@ -272,6 +274,16 @@ class CUDAGraphBatchDecodeWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWra
             indptr_buffer,
             indices_buffer,
             last_page_len_buffer,
+        )
+
+
+class BatchDecodeMlaWithPagedKVCacheWrapper:
+    """Refused: FlashInfer has replaced it by `BatchMLAPagedAttentionWrapper`."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        raise RefusedError(
+            "BatchDecodeMlaWithPagedKVCacheWrapper is not provided, as FlashInfer has replaced it: use "
+            "flashinfer.mla.BatchMLAPagedAttentionWrapper, with q_pe rotated beforehand"
         )
 
 

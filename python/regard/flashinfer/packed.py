@@ -48,14 +48,14 @@ class PackedWrapper(Wrapper):
     _bits: Tensor | None = None
     _most_keys = 0
 
-    def _take_buffers(self, qo_indptr_buf: Any, custom_mask_buf: Any, mask_indptr_buf: Any) -> None:
+    def _take_buffers(
+        self, qo_indptr_buf: Any, custom_mask_buf: Any, mask_indptr_buf: Any, name: str = "qo_indptr_buf"
+    ) -> None:
         """Masks become bits in memory of the wrapper, so that the two buffers for them are not used."""
-        refuse_others(qo_indptr_buf=qo_indptr_buf, custom_mask_buf=custom_mask_buf, mask_indptr_buf=mask_indptr_buf)
+        refuse_others(custom_mask_buf=custom_mask_buf, mask_indptr_buf=mask_indptr_buf, **{name: qo_indptr_buf})
         if self._use_cuda_graph and qo_indptr_buf is None:
-            raise invalid(
-                "qo_indptr_buf is missing: with use_cuda_graph=True plan copies into the memory that you give"
-            )
-        self._qo_indptr = integers("qo_indptr_buf", qo_indptr_buf) if self._use_cuda_graph else None
+            raise invalid(f"{name} is missing: with use_cuda_graph=True plan copies into the memory that you give")
+        self._qo_indptr = integers(name, qo_indptr_buf) if self._use_cuda_graph else None
 
     def _query_options(self, given: Tensor, queries: Queries, most: int | None, non_blocking: bool) -> dict[str, Any]:
         """most: the caller's bound for the queries of a sequence."""

@@ -8,10 +8,11 @@ from torch import Tensor
 from ..errors import invalid
 from ..torch import append
 from ..torch.tensors import refuse_without_strides
+from ..words import count
 from .caches import unpacked
-from .words import count, heads_first, integers
+from .words import heads_first, integers
 
-__all__ = ["append_paged_kv_cache", "get_batch_indices_positions", "get_seq_lens"]
+__all__ = ["append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens"]
 
 
 def append_paged_kv_cache(
@@ -50,6 +51,46 @@ def append_paged_kv_cache(
         )
     if tokens:
         append(k, v, append_key.detach(), append_value.detach(), slots=slots)
+
+
+def append_paged_mla_kv_cache(
+    append_ckv: Tensor,
+    append_kpe: Tensor,
+    batch_indices: Tensor,
+    positions: Tensor,
+    ckv_cache: Tensor | None,
+    kpe_cache: Tensor | None,
+    kv_indices: Tensor,
+    kv_indptr: Tensor,
+    kv_last_page_len: Tensor,
+) -> None:
+    """`append_paged_kv_cache` for a latent cache in two tensors: append_ckv, [tokens, head_dim_ckv], is written into
+    ckv_cache, [pages, page, head_dim_ckv], and append_kpe, [tokens, head_dim_kpe], into kpe_cache."""
+    refuse_without_strides(append_ckv=append_ckv, append_kpe=append_kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)
+    assert ckv_cache is not None and kpe_cache is not None
+    integers("kv_last_page_len", kv_last_page_len)
+    if not ckv_cache.dim() == kpe_cache.dim() == 3 or ckv_cache.shape[:2] != kpe_cache.shape[:2]:
+        raise invalid(
+            f"ckv_cache has shape {list(ckv_cache.shape)} and kpe_cache {list(kpe_cache.shape)}; they must be [pages, "
+            "page, head_dim_ckv] and [pages, page, head_dim_kpe]"
+        )
+    slots = _slots(
+        integers("batch_indices", batch_indices),
+        integers("positions", positions),
+        integers("kv_indices", kv_indices),
+        integers("kv_indptr", kv_indptr),
+        ckv_cache.shape[1],
+        ckv_cache.shape[0] * ckv_cache.shape[1] > 2**31,
+    )
+    tokens = slots.shape[0]
+    if append_ckv.dim() != 2 or append_kpe.dim() != 2 or not tokens == append_ckv.shape[0] == append_kpe.shape[0]:
+        raise invalid(
+            f"append_ckv has shape {list(append_ckv.shape)}, append_kpe {list(append_kpe.shape)} and batch_indices "
+            f"{tokens} numbers; they must be [tokens, head_dim_ckv], [tokens, head_dim_kpe] and [tokens]"
+        )
+    if tokens:
+        new = torch.cat((append_ckv.detach(), append_kpe.detach()), dim=-1)[:, None]
+        append(ckv_cache.unsqueeze(2), None, new, None, k_rope=kpe_cache.unsqueeze(2), slots=slots)
 
 
 def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Tensor, page: int, wide: bool) -> Tensor:

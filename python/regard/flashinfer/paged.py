@@ -12,13 +12,14 @@ from torch import Tensor
 from ..errors import invalid
 from ..flash_attn.words import is_on
 from ..torch.tensors import refuse_others, refuse_without_strides
+from ..words import count
 from .attend import Planned, Result, Scales
 from .caches import unpacked
 from .lists import buffers_of, first, lists_of
 from .masks import flat_mask
 from .packed import PackedWrapper, queries_of
 from .scores import invariance, refuse_other_window, score_options
-from .words import count, refuse, type_of, word_of
+from .words import refuse, type_of, word_of
 
 
 class BatchPrefillWithPagedKVCacheWrapper(PackedWrapper):

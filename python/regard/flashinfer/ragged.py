@@ -12,12 +12,13 @@ from torch import Tensor
 from ..errors import invalid
 from ..flash_attn.words import is_on
 from ..torch.tensors import refuse_others, refuse_without_strides
+from ..words import count
 from .attend import Planned, Result, Scales
 from .lists import most_between, moved
 from .masks import flat_mask
 from .packed import PackedWrapper, queries_of
 from .scores import invariance, score_options
-from .words import count, integers, refuse, type_of, word_of
+from .words import integers, refuse, type_of, word_of
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(PackedWrapper):

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ..errors import RefusedError, invalid
 from ..flash_attn.words import is_on, whole
-from ..words import quote
+from ..words import number, quote
 from .attend import Planned
-from .words import number
 
 
 def slopes(heads: int, device: torch.device) -> Tensor:

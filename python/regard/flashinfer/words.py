@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError, invalid, wrong_type
-from ..flash_attn.words import whole
+from ..errors import RefusedError, invalid
 from ..torch.tensors import refuse_without_strides
-from ..words import plain, quote
+from ..words import quote
 
 LOG2E = 1 / math.log(2)  # FlashInfer's log-sum-exp has base 2
 
@@ -24,18 +23,24 @@ _TYPES = {
 }
 _ITEMS = "it scores several items in one sequence: give custom_mask instead"
 _ONLY_NVFP4 = "it belongs to caches of nvfp4, and here caches have 16 or 8 bits (fp8): leave it out"
+_CUTLASS = "it belongs to backend='cutlass', and here the lists of plan say it: leave it out"
+_PROFILER = "it is FlashInfer's profiler: leave it out, and use PyTorch's"
 _VARIANT = "it chooses among FlashInfer's kernels: leave it out"
 _OF_HEADS = "factors of single heads are none of this function: call regard.torch.attention with descale_q, _k and _v"
 _WHY_REFUSED = {
     "args": "arguments after the cache are those of custom kernels: give q_scale, k_scale and v_scale by name",
+    "ckv_scale_arr": "it has a factor for 128 columns of each row: give ckv_scale, one for the tensor",
     "deprecated_positional_args": "what follows page_size is given by name",
     "jit_args": "they compile other kernels of FlashInfer: leave them out",
     "jit_kwargs": "they compile other kernels of FlashInfer: leave them out",
     "kv_cache_sf": _ONLY_NVFP4,
+    "kv_len": _CUTLASS,
     "max_item_len_ptr": _ITEMS,
     "o_indptr": "O has the rows of Q here: leave it out",
     "o_scale": "O is not quantised here: leave it out",
+    "page_table": _CUTLASS,
     "prefix_len_ptr": _ITEMS,
+    "profiler_buffer": _PROFILER,
     "scale_k": _OF_HEADS,
     "scale_q": _OF_HEADS,
     "scale_v": _OF_HEADS,
@@ -43,6 +48,7 @@ _WHY_REFUSED = {
     "token_pos_in_items_len": _ITEMS,
     "token_pos_in_items_ptr": _ITEMS,
     "use_fp16_softmax": _VARIANT,
+    "use_profiler": _PROFILER,
     "uses_spcompress": _VARIANT,
     "v_indptr": "V has the rows of K here: leave it out",
     "window_right": "queries of decode see no later keys: leave it at 0",
@@ -85,22 +91,6 @@ _KNOWN = ", ".join(str(dtype).rpartition(".")[2] for dtype in _TYPES) + ", or th
 def word_of(o_type: torch.dtype, q_type: torch.dtype) -> dict[str, str]:
     """The type of O, where it is not that of Q anyway."""
     return {} if o_type == q_type and q_type.itemsize > 1 else {"out": _TYPES[o_type]}
-
-
-def number(name: str, value: Any) -> float:
-    if type(value) is float:
-        return value
-    found = None if isinstance(value, str) else plain(name, value, "a number")
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
-        raise wrong_type(f"{name} is {quote(value)}; it must be a number")
-    return float(found)
-
-
-def count(name: str, value: Any, least: int = 1) -> int:
-    found = None if isinstance(value, bool) else whole(name, value)
-    if found is None or found < least:
-        raise invalid(f"{name} is {quote(value)}; it must be a whole number from {least} on")
-    return int(found)
 
 
 def integers(name: str, value: Any) -> Tensor:

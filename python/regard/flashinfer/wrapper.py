@@ -7,12 +7,11 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..flash_attn.words import is_on
+from ..torch.splits import splits_of_unknown_lengths
 from ..torch.tensors import refuse_without_strides
 from .attend import Planned
 from .lists import Buffers, first
 from .words import heads_first, refuse_other_backends
-
-ROWS_OF_BLOCK = 64  # query rows that read keys together, where there are few
 
 
 class Wrapper:
@@ -57,13 +56,8 @@ class Wrapper:
         return self._planned
 
     def _parts(self, sequences: int, queries: int, hq: int, hk: int) -> dict[str, int]:
-        """The parts of the keys of a sequence where a graph is replayed with unknown lengths: as many as give each
-        multiprocessor two blocks."""
-        if not self._use_cuda_graph or self.device.type != "cuda":
-            return {}
-        blocks = max(sequences * hk * -(-queries * (hq // hk) // ROWS_OF_BLOCK), 1)
-        units = torch.cuda.get_device_properties(self.device).multi_processor_count
-        return {"splits": max(2 * units // blocks, 1)}
+        """The parts of the keys of a sequence where a graph is replayed with unknown lengths."""
+        return splits_of_unknown_lengths(self.device, sequences, queries, hq, hk) if self._use_cuda_graph else {}
 
     def _has_plan(self) -> Planned:
         if self._planned is None:

@@ -61,12 +61,6 @@ assert flashinfer.__version__ == "0.1"
     )
 
 
-@pytest.mark.parametrize("name", ["BatchMLAPagedAttentionWrapper", "append_paged_mla_kv_cache"])
-def test_latent_attention_is_refused(name):
-    with pytest.raises(NotImplementedError, match=f"^{name} is not provided yet: regard.torch.attention"):
-        getattr(flashinfer, name)(WORKSPACE)
-
-
 def test_compiled_runs():
     pages, d = Pages([9, 6], 4, 2, 16), 16
     cache, q = pages.cache("one NHD"), numbers(7, 2, 4, d)
