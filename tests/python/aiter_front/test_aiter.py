@@ -246,7 +246,6 @@ def varlen(**arguments):
             TypeError,
             "q_descale is 0.5; it must be a float32 tensor of one number",
         ),
-        (lambda: regard.aiter.mla.mla_decode_fwd(), NotImplementedError, "mla_decode_fwd is not provided yet"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(call, kind, sentence):
