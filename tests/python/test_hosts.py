@@ -12,6 +12,7 @@ FRONTS = {
     "regard.torch": "regard.torch needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.flash_attn": "regard.flash_attn needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.aiter": "regard.aiter needs PyTorch 2.9 or newer, which is not installed: pip install torch",
+    "regard.flash_mla": "regard.flash_mla needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.flashinfer": "regard.flashinfer needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.vllm": "regard.vllm needs vLLM 0.32 or newer, which is not installed: pip install vllm",
     "regard.torch.transformers": "regard.torch.transformers needs transformers 5.10 or newer, which is not installed: "
