@@ -37,9 +37,9 @@ REGARD_INLINE Vector load_bytes(const u8* from) {
     typedef u8 Unaligned __attribute__((vector_size(sizeof(Vector)), aligned(1), may_alias));
     Vector bytes;
     const ByteMask first = (ByteMask{1} << n) - 1;
-    asm("vmovdqu8 %1, %0%{%2%}%{z%}"
-        : "=v"(bytes)
-        : "m"(*reinterpret_cast<const Unaligned*>(from)), "Yk"(first));
+    REGARD_X86_ASM(
+        "vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(bytes) : "m"(*reinterpret_cast<const Unaligned*>(from)),
+        "Yk"(first));
     return bytes;
   }
 }
@@ -47,7 +47,7 @@ REGARD_INLINE Vector load_bytes(const u8* from) {
 template <class Vector>
 REGARD_INLINE Vector look_up(Vector numbers, ByteMask nonzero, const u8* table) {
   const Vector first = load<Vector>(table), second = load<Vector>(table + 64);
-  asm("vpermi2b %3, %2, %0%{%1%}%{z%}" : "+v"(numbers) : "Yk"(nonzero), "v"(first), "v"(second));
+  REGARD_X86_ASM("vpermi2b %3, %2, %0%{%1%}%{z%}" : "+v"(numbers) : "Yk"(nonzero), "v"(first), "v"(second));
   return numbers;
 }
 
@@ -65,9 +65,9 @@ REGARD_INLINE Bytes in_turn(Bytes a, Bytes b) {
 template <DType dtype, class Vector>
 REGARD_INLINE void bfloats_of_bytes(Floats* to, Vector bytes) {
   ByteMask nonzero;
-  asm("vptestmb %1, %1, %0" : "=Yk"(nonzero) : "v"(bytes));
+  REGARD_X86_ASM("vptestmb %1, %1, %0" : "=Yk"(nonzero) : "v"(bytes));
   Vector magnitude = bytes;
-  if constexpr (dtype == DType::int8) asm("vpabsb %1, %0" : "=v"(magnitude) : "v"(bytes));
+  if constexpr (dtype == DType::int8) REGARD_X86_ASM("vpabsb %1, %0" : "=v"(magnitude) : "v"(bytes));
   const Vector low = look_up(magnitude, nonzero, byte_table<dtype>.low);
   const Vector high = look_up(magnitude, nonzero, byte_table<dtype>.high) | (bytes & 0x80);
   to[0] = bits_as<Floats>(in_turn<false>(low, high));

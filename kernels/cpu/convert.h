@@ -77,7 +77,7 @@ REGARD_INLINE Words load_eight_bits(const void* from) {
   typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
   if constexpr (target::avx2) {
     Words words;
-    asm("vpmovzxbd %1, %0" : "=v"(words) : "m"(*static_cast<const Bytes*>(from)));
+    REGARD_X86_ASM("vpmovzxbd %1, %0" : "=v"(words) : "m"(*static_cast<const Bytes*>(from)));
     return words;
   } else {
     return __builtin_convertvector(*static_cast<const Bytes*>(from), Words);
@@ -89,7 +89,7 @@ REGARD_INLINE Floats load_int8(const void* from) {
   typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
   if constexpr (target::avx2) {
     Ints values;
-    asm("vpmovsxbd %1, %0" : "=v"(values) : "m"(*static_cast<const Bytes*>(from)));
+    REGARD_X86_ASM("vpmovsxbd %1, %0" : "=v"(values) : "m"(*static_cast<const Bytes*>(from)));
     return float_of_int(values);
   } else {
     return float_of_eight_bits<DType::int8, Ints, Words, Floats>(load_eight_bits(from));
@@ -102,11 +102,11 @@ template <DType dtype>
 REGARD_INLINE Floats load_floats_by_half(const void* from) {
   typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
   Halves bits;
-  asm("vpmovzxbw %1, %0" : "=v"(bits) : "m"(*static_cast<const Bytes*>(from)));
+  REGARD_X86_ASM("vpmovzxbw %1, %0" : "=v"(bits) : "m"(*static_cast<const Bytes*>(from)));
   Halves half = bits << 8;
   if constexpr (dtype == DType::fp8) half = (half & 0x8000) | (bits << 7 & 0x3f80);
   Floats result;
-  asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(half));
+  REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(half));
   if constexpr (dtype == DType::fp8) {
     constexpr float would_be_nan = 480;
     result *= 0x1p8f;
@@ -153,7 +153,7 @@ REGARD_INLINE Floats load_floats(const void* from) {
   } else if constexpr (dtype == DType::fp16) {
     if constexpr (target::f16c) {
       Floats result;
-      asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(load<Halves>(from)));
+      REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(load<Halves>(from)));
       return result;
     } else {
       return float_of_half_bits<Words, Floats>(load_halves(from));
@@ -171,7 +171,7 @@ REGARD_INLINE Floats load_floats(const void* from) {
 REGARD_INLINE Halves bfloats(Floats values) {
   if constexpr (target::bf16_convert) {
     Halves result;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
+    REGARD_X86_ASM("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
     return result;
   } else {
     return __builtin_convertvector(bfloat_bits_of_float<Words>(values), Halves);
@@ -187,7 +187,7 @@ REGARD_INLINE void store_floats(void* to, Floats values) {
     store(to, bfloats(values));
   } else if constexpr (target::f16c) {
     Halves halves;
-    asm("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(values));
+    REGARD_X86_ASM("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(values));
     store(to, halves);
   } else {
     store(to, __builtin_convertvector(half_bits_of_float<Words>(values), Halves));

@@ -11,7 +11,7 @@ namespace regard {
 REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
   if constexpr (target::avx2) {
     Doublewords result;
-    asm("vpmuludq %2, %1, %0" : "=v"(result) : "v"(a), "v"(Doublewords{} + b));
+    REGARD_X86_ASM("vpmuludq %2, %1, %0" : "=v"(result) : "v"(a), "v"(Doublewords{} + b));
     return result;
   } else {
     return (a & 0xffffffffu) * u64{b};

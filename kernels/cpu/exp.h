@@ -32,23 +32,24 @@ template <Precision precision = Precision::fp32>
 REGARD_INLINE Floats exp2(Floats x) {
   if constexpr (precision == Precision::beside && target::avx512) {
     Floats fraction, sixteenths, c0, c1, c2;
-    asm("vreduceps $0x41, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(16 x) / 16; 0 for an infinite x
+    REGARD_X86_ASM(
+        "vreduceps $0x41, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(16 x) / 16; 0 for an infinite x
     // Rounded down to sixteenths; the last bits of 1.5 * 2^19 + x are their number.
-    asm("vaddps %{rd-sae%}, %2, %1, %0" : "=v"(sixteenths) : "v"(x), "v"(broadcast(786432.0f)));
-    asm("vpermps %2, %1, %0" : "=v"(c0) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[0]));
-    asm("vpermps %2, %1, %0" : "=v"(c1) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[1]));
-    asm("vpermps %2, %1, %0" : "=v"(c2) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[2]));
+    REGARD_X86_ASM("vaddps %{rd-sae%}, %2, %1, %0" : "=v"(sixteenths) : "v"(x), "v"(broadcast(786432.0f)));
+    REGARD_X86_ASM("vpermps %2, %1, %0" : "=v"(c0) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[0]));
+    REGARD_X86_ASM("vpermps %2, %1, %0" : "=v"(c1) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[1]));
+    REGARD_X86_ASM("vpermps %2, %1, %0" : "=v"(c2) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[2]));
     Floats power = (c2 * fraction + c1) * fraction + c0;
-    asm("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));
+    REGARD_X86_ASM("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));
     return power;
   }
   Floats fraction, floor;
   if constexpr (target::avx512) {
-    asm("vreduceps $1, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(x); 0 for an infinite x
+    REGARD_X86_ASM("vreduceps $1, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(x); 0 for an infinite x
   } else {
     const Floats bounded = max(x, broadcast(-127.0f));
     if constexpr (target::avx2) {
-      asm("vroundps $1, %1, %0" : "=v"(floor) : "v"(bounded));
+      REGARD_X86_ASM("vroundps $1, %1, %0" : "=v"(floor) : "v"(bounded));
     } else {
       const Floats near = __builtin_convertvector(__builtin_convertvector(bounded, Ints), Floats);
       floor = near + __builtin_convertvector(near > bounded, Floats);
@@ -76,7 +77,7 @@ REGARD_INLINE Floats exp2(Floats x) {
             0.9999999403953552f;
   }
   if constexpr (target::avx512) {
-    asm("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));  // times 2^floor(x)
+    REGARD_X86_ASM("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));  // times 2^floor(x)
     return power;
   } else {
     const Ints exponent = __builtin_convertvector(floor, Ints) << 23;
@@ -103,7 +104,7 @@ REGARD_INLINE Floats log(Floats x) {
 REGARD_INLINE Floats quotient(Floats a, Floats b) {
   if constexpr (target::avx512) {
     Floats inverse;  // to 2^-14
-    asm("vrcp14ps %1, %0" : "=v"(inverse) : "v"(b));
+    REGARD_X86_ASM("vrcp14ps %1, %0" : "=v"(inverse) : "v"(b));
     const Floats near = a * inverse;
     return (a - near * b) * inverse + near;
   } else {

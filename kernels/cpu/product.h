@@ -33,7 +33,7 @@ constexpr i64 depth(i64 n) {
 REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
   if constexpr (vnni) {
     Floats result;
-    asm("vdpbf16ps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b), "0"(sum));
+    REGARD_X86_ASM("vdpbf16ps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b), "0"(sum));
     return result;
   } else {
     return sum + a * b;
@@ -48,8 +48,8 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
     // 16-bit numbers 0, 16, 1, 17, ...
     const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);
     Floats numbers, result;
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
-    asm("vpermw %1, %2, %0" : "=v"(result) : "v"(numbers), "v"(interleave));
+    REGARD_X86_ASM("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
+    REGARD_X86_ASM("vpermw %1, %2, %0" : "=v"(result) : "v"(numbers), "v"(interleave));
     return result;
   } else {
     const Words a = __builtin_convertvector(bfloats(low), Words);
@@ -63,7 +63,7 @@ template <class Vector>
 REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
   if constexpr (target::bf16_convert) {
     Floats numbers;
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
+    REGARD_X86_ASM("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
     store(to, numbers);
   } else {
     store(to, bfloats(low));

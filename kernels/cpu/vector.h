@@ -2,6 +2,7 @@
 // few instructions that neither g++ nor clang++ generates from plain arithmetic.
 #pragma once
 
+#include "kernels/cpu/assembly.h"
 #include "kernels/numbers.h"
 
 /// For loops over registers: unrolled at any optimization level, otherwise their arrays would be in memory
@@ -39,7 +40,7 @@ REGARD_INLINE void store(void* to, Vector vector) {
 REGARD_INLINE Words widened(Halves halves) {
   if constexpr (target::avx2) {
     Words words;
-    asm("vpmovzxwd %1, %0" : "=v"(words) : "v"(halves));
+    REGARD_X86_ASM("vpmovzxwd %1, %0" : "=v"(words) : "v"(halves));
     return words;
   } else {
     return __builtin_convertvector(halves, Words);
@@ -52,7 +53,7 @@ REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));
     Words words;
-    asm("vpmovzxwd %1, %0" : "=v"(words) : "m"(*static_cast<const Unaligned*>(from)));
+    REGARD_X86_ASM("vpmovzxwd %1, %0" : "=v"(words) : "m"(*static_cast<const Unaligned*>(from)));
     return words;
   } else {
     return widened(load<Halves>(from));
@@ -96,11 +97,11 @@ REGARD_INLINE Floats select(Ints mask, Floats yes, Floats no) {
 REGARD_INLINE bool any(Ints mask) {
   if constexpr (target::avx512) {
     u16 found;
-    asm("vptestmd %1, %1, %0" : "=Yk"(found) : "v"(mask));
+    REGARD_X86_ASM("vptestmd %1, %1, %0" : "=Yk"(found) : "v"(mask));
     return found != 0;
   } else if constexpr (target::avx2) {
     bool found;
-    asm("vptest %1, %1" : "=@ccnz"(found) : "x"(mask));
+    REGARD_X86_ASM("vptest %1, %1" : "=@ccnz"(found) : "x"(mask));
     return found;
   } else {
     i32 found = 0;
@@ -113,7 +114,7 @@ REGARD_INLINE bool any(Ints mask) {
 REGARD_INLINE Floats max(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
-    asm("vmaxps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    REGARD_X86_ASM("vmaxps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
     return result;
   } else {
     return select(a > b, a, b);
@@ -124,7 +125,7 @@ REGARD_INLINE Floats max(Floats a, Floats b) {
 REGARD_INLINE Floats min(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
-    asm("vminps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    REGARD_X86_ASM("vminps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
     return result;
   } else {
     return select(a < b, a, b);
@@ -135,7 +136,7 @@ REGARD_INLINE Floats min(Floats a, Floats b) {
 REGARD_INLINE Floats rounded(Floats x) {
   if constexpr (target::fma) {
     Floats result;
-    asm("" : "=v"(result) : "0"(x));  // with "+v", g++ would keep x in memory
+    asm("" : REGARD_VECTOR_RESULT(result) : "0"(x));  // with "+", g++ would keep x in memory
     return result;
   } else {
     return x;
