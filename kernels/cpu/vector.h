@@ -103,6 +103,10 @@ REGARD_INLINE bool any(Ints mask) {
     bool found;
     REGARD_X86_ASM("vptest %1, %1" : "=@ccnz"(found) : "x"(mask));
     return found;
+  } else if constexpr (target::neon) {
+    u32 most;
+    REGARD_ARM_ASM("umaxv %s0, %1.4s" : "=w"(most) : "w"(mask));
+    return most != 0;
   } else {
     i32 found = 0;
     for (int i = 0; i < lanes; ++i) found |= mask[i];

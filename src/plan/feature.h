@@ -16,6 +16,7 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(f16c, cpu, "conversions of fp16")                                                                 \
   X(avx2, cpu, "instructions of AVX2")                                                                \
   X(avx512, cpu, "instructions of AVX-512: F, BW, DQ, VL")                                            \
+  X(neon, cpu, "instructions of AArch64's vectors, NEON")                                             \
   X(bf16_convert, cpu | hip, "conversions to bf16")                                                   \
   X(bf16_dot, cpu, "products of bf16 pairs by vectors")                                               \
   X(amx, cpu, "the tile unit, AMX")                                                                   \

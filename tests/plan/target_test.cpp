@@ -16,11 +16,11 @@ TEST(Targets, AreAllThoseThatTheDesignNames) {
   ASSERT_TRUE(all) << all.error().message;
   std::vector<std::string> names;
   for (const Target& target : *all) names.push_back(target.name);
-  EXPECT_THAT(names, testing::UnorderedElementsAre("cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16",
-                                                   "cpu-amx", "cpu-amx-emulated", "sm_75", "sm_80", "sm_89",
-                                                   "sm_90", "sm_90a", "sm_100", "sm_120", "gfx90a", "gfx942",
-                                                   "gfx950", "gfx1100", "gfx1201", "gfx9-4-generic",
-                                                   "gfx11-generic", "gfx12-generic"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre(
+                         "cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16", "cpu-amx",
+                         "cpu-amx-emulated", "cpu-neon", "cpu-neon-bf16", "sm_75", "sm_80", "sm_89", "sm_90",
+                         "sm_90a", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201",
+                         "gfx9-4-generic", "gfx11-generic", "gfx12-generic"));
 }
 
 TEST(Targets, CpuTargetsComeWidestFirst) {
@@ -30,8 +30,8 @@ TEST(Targets, CpuTargetsComeWidestFirst) {
   for (const Target& target : *all) {
     if (target.on_cpu()) cpu.push_back(target.name);
   }
-  EXPECT_THAT(cpu, testing::ElementsAre("cpu-amx", "cpu-avx512bf16", "cpu-avx512", "cpu-avx2", "cpu-generic",
-                                        "cpu-amx-emulated"));
+  EXPECT_THAT(cpu, testing::ElementsAre("cpu-amx", "cpu-avx512bf16", "cpu-avx512", "cpu-neon-bf16",
+                                        "cpu-avx2", "cpu-neon", "cpu-generic", "cpu-amx-emulated"));
 }
 
 TEST(Targets, GpuTargetsHaveTheLimitsThatRulesNeed) {
