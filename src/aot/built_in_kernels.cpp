@@ -14,6 +14,7 @@
 #include "base/parallel_for.h"
 #include "base/result.h"
 #include "compile/compiler_identity.h"
+#include "compile/machine_options.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
 #include "compile/render.h"
@@ -51,8 +52,8 @@ Result<Job> make_job(const std::string& kernel, const Order& order, const std::s
   Job job{kernel, rendered->symbol, {order.compiler}, stem.string() + ".o", stem.string() + ".stamp", {}};
   const std::string source = stem.string() + ".cpp";
   job.command.insert(job.command.end(), rendered->options.begin(), rendered->options.end());
-  const auto quick = quick_options(compiler_identity);
-  job.command.insert(job.command.end(), quick.begin(), quick.end());
+  for (const auto& more : {quick_options(compiler_identity), machine_options(compiler_identity)})
+    job.command.insert(job.command.end(), more.begin(), more.end());
   job.command.insert(job.command.end(), {"-c", source, "-o", job.object.string()});
   job.stamp_text =
       sha256(fmt::format("{}\n{}\n{}", compiler_identity, fmt::join(job.command, "\n"), rendered->source))

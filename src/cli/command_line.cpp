@@ -53,7 +53,7 @@ Answers for every target, also for those that this machine does not have. A refu
 )";
 
 constexpr const char* list_footer = R"(
-  regard list --target cpu-avx2
+  regard list --target cpu-generic
   regard list --profile flash --tier compile    # what the profile would compile on demand
 )";
 
@@ -182,7 +182,7 @@ struct CommandLine {
       several ? option->delimiter(',') : option->expected(1);
       option->allow_extra_args(false);  // what follows a value is the problem
     };
-    add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
+    add("--target", request.targets, "Target to use, e.g. cpu-generic; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'sm90_forward cluster=2'");
     number(verb, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
   }

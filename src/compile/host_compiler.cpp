@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "compile/compiler_run.h"
+#include "compile/machine_options.h"
 #include "compile/quick_options.h"
 
 namespace regard {
@@ -15,9 +16,17 @@ namespace {
 // other libraries and start files of a default link would take the linker longer than a kernel does.
 constexpr std::string_view shared_object[] = {"-shared", "-nostdlib", "-lc", "-x", "c++"};
 
+/// Those that depend on the compiler.
+std::vector<std::string_view> options_of(std::string_view compiler_identity) {
+  std::vector<std::string_view> options;
+  for (const auto& more : {quick_options(compiler_identity), machine_options(compiler_identity)})
+    options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
 /// Everything that is added to a kernel's options.
-std::vector<std::string> added(std::span<const std::string_view> quick) {
-  std::vector<std::string> options(quick.begin(), quick.end());
+std::vector<std::string> added(std::span<const std::string_view> of_compiler) {
+  std::vector<std::string> options(of_compiler.begin(), of_compiler.end());
   options.insert(options.end(), std::begin(shared_object), std::end(shared_object));
   return options;
 }
@@ -27,8 +36,8 @@ class HostCompiler final : public Toolchain {
   HostCompiler(std::string word, IdentifiedCompiler compiler, double limit_seconds)
       : word_(std::move(word)),
         compiler_(std::move(compiler)),
-        quick_(quick_options(compiler_.answer.identity)),
-        identity_(fmt::format("{}; {}", compiler_.answer.identity, fmt::join(added(quick_), " "))),
+        options_(options_of(compiler_.answer.identity)),
+        identity_(fmt::format("{}; {}", compiler_.answer.identity, fmt::join(added(options_), " "))),
         limit_seconds_(limit_seconds) {}
 
   std::string name() const override {
@@ -39,7 +48,7 @@ class HostCompiler final : public Toolchain {
  private:
   Result<Compiled> run(const CompileRequest& request) override {
     CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
-    run.command = host_compile_command(compiler_.path, request.options, quick_, run.source, run.output);
+    run.command = host_compile_command(compiler_.path, request.options, options_, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);
     if (!made) return tl::unexpected(made.error());
@@ -50,7 +59,7 @@ class HostCompiler final : public Toolchain {
 
   std::string word_;
   IdentifiedCompiler compiler_;
-  std::span<const std::string_view> quick_;
+  std::vector<std::string_view> options_;
   std::string identity_;
   double limit_seconds_;
 };
@@ -59,11 +68,11 @@ class HostCompiler final : public Toolchain {
 
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
-                                              std::span<const std::string_view> quick,
+                                              std::span<const std::string_view> of_compiler,
                                               const std::string& source, const std::string& output) {
   std::vector<std::string> command = {compiler};
   command.insert(command.end(), options.begin(), options.end());
-  const std::vector<std::string> more = added(quick);
+  const std::vector<std::string> more = added(of_compiler);
   command.insert(command.end(), more.begin(), more.end());
   command.insert(command.end(), {"-o", output, source});
   return command;

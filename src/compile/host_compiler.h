@@ -12,11 +12,11 @@
 
 namespace regard {
 
-/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes
-/// a shared object of one source.
+/// The whole command: compiler, options (Rendered::options), those for that compiler (quick_options.h,
+/// machine_options.h), then what makes a shared object of one source.
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
-                                              std::span<const std::string_view> quick,
+                                              std::span<const std::string_view> of_compiler,
                                               const std::string& source, const std::string& output);
 
 /// The names to search for, in order: `setting` (REGARD_CXX), or else the usual ones.

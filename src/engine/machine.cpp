@@ -16,12 +16,34 @@ const gpu::Backend& backend_of(const Target& target) {
   return *gpu::find_backend(word(target.kind));
 }
 
+namespace {
+
+/// Of no other architecture.
+bool is_for_this_processor(const Target& target) {
+  return target.on_cpu() && std::ranges::all_of(target.cpu_flags, cpu::can_have_flag);
+}
+
+/// "cpu-avx2, cpu-generic": the CPU targets that a processor of this architecture can have.
+std::string names_for_this_processor() {
+  std::vector<std::string_view> names;
+  if (const Result<std::vector<Target>>& all = targets())
+    for (const Target& target : *all)
+      if (is_for_this_processor(target) && has_kernels(target)) names.push_back(target.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
 Status runnable(const Target& target) {
   if (target.on_gpu()) {
     const Result<const gpu::Device*> device = gpu::current_device(backend_of(target));
     if (!device) return tl::unexpected(device.error());
     return gpu::runs_on(**device, target.name);
   }
+  if (!is_for_this_processor(target))
+    return refused(
+        fmt::format("target {} is for processors of another architecture; those for this one are {}",
+                    target.name, names_for_this_processor()));
   const auto flags = cpu::cpu_flags();
   for (const std::string& flag : target.cpu_flags) {
     if (std::find(flags.begin(), flags.end(), flag) == flags.end()) {
@@ -53,8 +75,8 @@ Result<const Target*> find_best() {
     const Result<const Target*> cap = find_target(current->cpu_target);
     if (!cap) return invalid("REGARD_CPU_TARGET: " + cap.error().message);
     if ((*cap)->on_gpu()) {
-      return invalid(
-          fmt::format("REGARD_CPU_TARGET={} is no CPU target; use cpu-generic, cpu-avx2, ...", (*cap)->name));
+      return invalid(fmt::format("REGARD_CPU_TARGET={} is no CPU target; use one of {}", (*cap)->name,
+                                 names_for_this_processor()));
     }
     asked = *cap;
     highest = asked->preference;

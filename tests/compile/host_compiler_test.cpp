@@ -24,6 +24,7 @@
 #include "base/tsan_annotations.h"
 #include "compile/host_options.h"
 #include "compile/job_gate.h"
+#include "compile/machine_options.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
 #include "support/scarce_memory.h"
@@ -495,6 +496,13 @@ TEST(CompileCommand, PastesIntoAShell) {
   EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, quick, "a.cpp", "it's.so")),
             "'/opt/my tools/c++' -O2 -O1 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
   EXPECT_EQ(shell_text({"c++", "it's\\one\nline\x1b"}), "c++ $'it\\'s\\\\one\\nline\\x1b'");
+}
+
+TEST(MachineOptions, NeedNoFunctionsOfLibgcc) {
+  for (const char* identity : {"gcc version 12.2.0 (Debian 12.2.0-14); Target: aarch64-linux-gnu",
+                               "Debian clang version 19.1.7 (3~deb12u1); Target: aarch64-unknown-linux-gnu"})
+    EXPECT_THAT(machine_options(identity), testing::ElementsAre("-mno-outline-atomics"));
+  EXPECT_TRUE(machine_options("gcc version 12.2.0; Target: x86_64-linux-gnu").empty());
 }
 
 TEST(QuickOptions, AreThoseOfTheCompilersThatKnowThem) {

@@ -40,14 +40,18 @@ void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, 
 using regard::usable_cores;
 
 /// The CPU features that targets ask for and that this machine's CPU has and its operating system enables, in
-/// the words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
+/// the words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...; on AArch64 "asimd",
+/// "bf16", ...
 std::span<const std::string> cpu_flags();
 
-/// The vendor of this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it
-/// has none.
+/// Whether a CPU of this architecture can have the feature.
+bool can_have_flag(std::string_view);
+
+/// The vendor of this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; on AArch64 the
+/// implementer, "0x41"; "" where it has none.
 std::string_view cpu_vendor();
 
-/// "AMD EPYC 9654 96-Core Processor"; "" where the CPU does not say.
+/// "AMD EPYC 9654 96-Core Processor", "Arm Neoverse V2"; "" where the CPU does not say.
 std::string_view cpu_model();
 
 /// Asks the operating system, once, to let all threads of this process use AMX tile registers.

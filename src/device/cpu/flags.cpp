@@ -1,5 +1,6 @@
 // What the CPU reports about itself, limited to what the operating system saves. No file is read: descriptors
 // may be used up, and /proc may not exist.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <fmt/format.h>
+#include <sys/auxv.h>
 #endif
 
 namespace regard::cpu {
@@ -115,25 +119,78 @@ std::string read_model() {
   return first == std::string::npos ? "" : text.substr(first, last + 1 - first);
 }
 
-#else
+#elif defined(__aarch64__)
 
-// No target asks for flags of another architecture.
+struct Flag {
+  std::string_view name;  ///< as in /proc/cpuinfo
+  unsigned long vector;   ///< where the operating system tells of it
+  int bit;
+};
+
+constexpr Flag flags[] = {
+    {"asimd", AT_HWCAP, 1}, {"asimdhp", AT_HWCAP, 10}, {"sve", AT_HWCAP, 22},   {"asimdfhm", AT_HWCAP, 23},
+    {"sve2", AT_HWCAP2, 1}, {"i8mm", AT_HWCAP2, 13},   {"bf16", AT_HWCAP2, 14},
+};
+
 std::vector<std::string> read_flags() {
-  return {};
-}
-std::string read_vendor() {
-  return "";
-}
-std::string read_model() {
-  return "";
+  std::vector<std::string> names;
+  for (const Flag& flag : flags)
+    if ((getauxval(flag.vector) >> flag.bit & 1) != 0) names.emplace_back(flag.name);
+  return names;
 }
 
+/// Who made this core, and which one it is; 0 where the operating system does not let programs read it.
+struct Core {
+  unsigned implementer = 0, part = 0;
+};
+Core read_core() {
+  constexpr int may_read_registers = 11;  // "cpuid" in /proc/cpuinfo
+  if ((getauxval(AT_HWCAP) >> may_read_registers & 1) == 0) return {};
+  std::uint64_t midr;
+  __asm__("mrs %0, midr_el1" : "=r"(midr));
+  return {.implementer = static_cast<unsigned>(midr >> 24 & 0xff),
+          .part = static_cast<unsigned>(midr >> 4 & 0xfff)};
+}
+
+std::string read_vendor() {
+  const Core core = read_core();
+  return core.implementer == 0 ? "" : fmt::format("0x{:02x}", core.implementer);
+}
+
+struct Model {
+  unsigned implementer, part;
+  std::string_view name;
+};
+constexpr Model models[] = {
+    {0x41, 0xd03, "Arm Cortex-A53"},  {0x41, 0xd07, "Arm Cortex-A57"},  {0x41, 0xd08, "Arm Cortex-A72"},
+    {0x41, 0xd0b, "Arm Cortex-A76"},  {0x41, 0xd0c, "Arm Neoverse N1"}, {0x41, 0xd40, "Arm Neoverse V1"},
+    {0x41, 0xd49, "Arm Neoverse N2"}, {0x41, 0xd4f, "Arm Neoverse V2"}, {0x41, 0xd83, "Arm Neoverse V3AE"},
+    {0x41, 0xd84, "Arm Neoverse V3"}, {0x41, 0xd85, "Arm Cortex-X925"}, {0x41, 0xd87, "Arm Cortex-A725"},
+    {0x41, 0xd8e, "Arm Neoverse N3"}, {0x46, 0x001, "Fujitsu A64FX"},   {0x48, 0xd01, "HiSilicon TSV110"},
+    {0x4e, 0x004, "NVIDIA Carmel"},   {0x51, 0x001, "Qualcomm Oryon"},  {0xc0, 0xac3, "Ampere-1"},
+    {0xc0, 0xac4, "Ampere-1A"},
+};
+
+std::string read_model() {
+  const Core core = read_core();
+  for (const Model& model : models)
+    if (model.implementer == core.implementer && model.part == core.part) return std::string(model.name);
+  if (core.implementer == 0 && core.part == 0) return "";
+  return fmt::format("Arm, implementer 0x{:02x}, part 0x{:03x}", core.implementer, core.part);
+}
+
+#else
+#error "read this processor's flags here"
 #endif
 
 }  // namespace
 
 std::span<const std::string> cpu_flags() {
   return process_lifetime<read_flags>();
+}
+
+bool can_have_flag(std::string_view name) {
+  return std::ranges::find(flags, name, &Flag::name) != std::end(flags);
 }
 
 std::string_view cpu_vendor() {

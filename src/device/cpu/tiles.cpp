@@ -23,7 +23,7 @@ Status allow_tiles() {
                             "AMX (arch_prctl: ") +
                     std::strerror(errno) + ")");
 #else
-    return refused("this is no x86 processor");
+    return refused("this is no x86 processor, which AMX is a part of");
 #endif
   }>();
 }
