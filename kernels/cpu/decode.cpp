@@ -31,7 +31,8 @@ constexpr i64 chunk = ways * keys_per_vector;
 constexpr i64 last_part = DepthParts::count - 1;
 /// With a lane for each row, a pair of numbers of a key is multiplied with those of all rows, and no sums
 /// over lanes are left, which took a third of the time.
-constexpr bool lanes_are_rows = rows == lanes && vnni && config::kv == config::dtype && config::d % 2 == 0;
+constexpr bool lanes_are_rows =
+    !uses_tiles && rows == lanes && vnni && config::kv == config::dtype && config::d % 2 == 0;
 static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(config::block_k) &&
               !config::dropout);
 
@@ -90,7 +91,7 @@ class CpuDecodeHead {
         split_(split),
         first_row_(row_block * rows),
         scale_(a, factor_of_head(first_, a.descale_k)),
-        keys_(first_, static_cast<u8*>(memory) + layout.total() - layout.keys) {
+        keys_(first_, static_cast<u8*>(memory) + layout.total() - layout.tiles - layout.keys) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
       at += bytes;
@@ -100,6 +101,7 @@ class CpuDecodeHead {
     output_ = take(layout.output);
     scores_ = take(layout.scores);
     earlier_ = take(layout.earlier);
+    copied_rows_ = reinterpret_cast<float*>(static_cast<u8*>(memory) + layout.total() - layout.tiles);
     used_rows_ = smaller<i64>(heads_per_kv_ * first_.sequence.sq - first_row_, rows);
   }
 
@@ -130,7 +132,10 @@ class CpuDecodeHead {
   SoftmaxSums sums() { return {output_, sum_, maximum_, lanes, layout.output / 4}; }
   REGARD_NOINLINE void keep_sums() {
     EarlierSums(earlier_).add(sums(), scale_log2(), [](float* output, const float* factors) {
-      rescale_rows(output, rows, layout.output_stride, factors);
+      if constexpr (uses_tiles)
+        DecodeTiles::rescale(output, factors);
+      else
+        rescale_rows(output, rows, layout.output_stride, factors);
     });
   }
 
@@ -160,7 +165,7 @@ class CpuDecodeHead {
     __builtin_memset(output_, 0, layout.output);
     for (i64 row = 0; row < used_rows_; ++row) {
       const u8* from = first_.q(lane_rows_.at(row));
-      if constexpr (lanes_are_rows) {
+      if constexpr (lanes_are_rows || uses_tiles) {
         store_query_in_lane(row, from);
         continue;
       }
@@ -198,7 +203,10 @@ class CpuDecodeHead {
     keys_.start_step(first_, visible_.common, first_key, part_.end);
     const SeenKeys seen = seen_keys(visible_.common, first_key, first_key + count);
     if constexpr (row_factors) factors_.find(first_, first_key, seen);
-    if constexpr (lanes_are_rows)
+    if constexpr (uses_tiles) {
+      tiles_.find(keys_, counted_from(first_key, seen), copied_rows_);
+      tiles_.compute_scores(scores_, q_);
+    } else if constexpr (lanes_are_rows)
       compute_scores_in_lanes(count);
     else
       compute_scores(count);
@@ -209,8 +217,12 @@ class CpuDecodeHead {
 
     float rescale[lanes];
     const bool changed = softmax(end / chunk, scale_log2(), rescale);
-    DecodeValues<rows>{output_, scores_, keys_.v, counted_from(first_key, seen), changed ? rescale : nullptr}
-        .add();
+    if constexpr (uses_tiles)
+      tiles_.add_values(output_, scores_, changed ? rescale : nullptr);
+    else
+      DecodeValues<rows>{output_, scores_, keys_.v, counted_from(first_key, seen),
+                         changed ? rescale : nullptr}
+          .add();
   }
 
   /// Scores of a step are stored as [chunk][way][lanes]: lane l of a way is query row l % rows and the
@@ -410,7 +422,10 @@ class CpuDecodeHead {
     for (i64 r = 0; r < used_rows_; ++r) {
       const HeadRow head_row = lane_rows_.at(r);
       float output[layout.output_stride];
-      store_columns(output, output_ + r * layout.output_stride);
+      if constexpr (uses_tiles)
+        DecodeTiles::read_row(output, output_, r);
+      else
+        store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
         const i64 row = first_.row_of_part(head_row, split_);
         store_row<DType::fp32, config::dv>(reinterpret_cast<u8*>(a_.partial_o + row * config::dv), output,
@@ -430,10 +445,11 @@ class CpuDecodeHead {
   Range part_{};  // the keys, from the start of a step on
   CpuScoreScale scale_;
   DecodeKeys keys_;
+  DecodeTiles tiles_;
   RowFactors<config::block_k> factors_;
   LaneRows<rows> lane_rows_;
   TileKeyRanges<lanes> visible_;
-  float *q_, *output_, *scores_, *earlier_;
+  float *q_, *output_, *scores_, *earlier_, *copied_rows_;
   // One lane per query row and key of a chunk, as in a vector of scores.
   float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];
   i32 key_of_lane_[lanes], diagonal_[lanes];
@@ -455,6 +471,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const i64 row_block = take(ceil_divide(a.hq / a.hk * a.sq, rows));
   const i64 first_head = take(a.hk / a.heads) * a.heads, split = take(a.splits);
 
+  [[maybe_unused]] const TileUnit<uses_tiles> unit;
   alignas(CpuDecodeHead) u8 memory[CpuDecodeSchedule::most_heads * sizeof(CpuDecodeHead)];
   auto* const heads = reinterpret_cast<CpuDecodeHead*>(memory);
   for (i64 i = 0; i < a.heads; ++i)

@@ -21,6 +21,8 @@ struct StridedRows {
   REGARD_INLINE StridedRows after(i64 key) const { return {row(key), stride}; }
   /// Whether rows lie one after the other.
   REGARD_INLINE bool together(i64 row_bytes) const { return stride == row_bytes; }
+  /// Bytes from each of `count` rows to the next; 1 if they differ.
+  REGARD_INLINE i64 distance(i64, i64) const { return stride; }
 };
 
 /// Rows anywhere.
@@ -30,6 +32,12 @@ struct ListedRows {
   REGARD_INLINE const u8* ahead(i64 key) const { return next[key]; }
   REGARD_INLINE ListedRows after(i64 key) const { return {rows + key, next + key}; }
   REGARD_INLINE bool together(i64) const { return false; }
+  REGARD_INLINE i64 distance(i64 key, i64 count) const {
+    const i64 apart = rows[key + 1] - rows[key];
+    bool same = true;
+    for (i64 i = 1; i < count; ++i) same &= rows[key + i] - rows[key + i - 1] == apart;
+    return same ? apart : 1;
+  }
 };
 
 /// K and V of dense and packed sequences, and of a dense cache.

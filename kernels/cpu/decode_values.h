@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/decode_amx.h"
 #include "kernels/cpu/decode_keys.h"
 #include "kernels/cpu/decode_layout.h"
 
@@ -13,7 +14,9 @@ constexpr DecodeLayout layout({.vnni = vnni,
                                .dv = config::dv,
                                .pack_gqa = config::pack_gqa,
                                .block_k = config::block_k,
-                               .scattered_bytes = copies_keys ? bytes_of<config::kv> : 0});
+                               .scattered_bytes = copies_keys ? bytes_of<config::kv> : 0,
+                               .tiles = uses_tiles,
+                               .latent = config::latent});
 
 template <i64 rows>
 struct DecodeValues {

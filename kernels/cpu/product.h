@@ -10,8 +10,7 @@
 
 namespace regard {
 
-/// Whether the tile unit computes products (amx_product.h). Not for decode, whose few rows would not fill a
-/// tile.
+/// Whether the tile unit computes products (amx_product.h). Decode has its own (decode_amx.h).
 constexpr bool amx =
     target::amx && config::pack_gqa == 0 && (config::dtype == DType::bf16 || config::dtype == DType::fp16);
 

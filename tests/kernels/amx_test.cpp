@@ -42,6 +42,23 @@ TEST(Amx, NanIsNotHidden) {
     }
 }
 
+// 16 query rows of a K/V head. Rows of K and V that are not where the unit expects them are copied, and those
+// that no query sees, which may be NaN, count as zeros.
+TEST(Amx, DecodeOfSixteenRows) {
+  const char* const texts[] = {
+      "b=2 hq=32 hk=2 sq=1 sk=300 d=64",
+      "b=2 hq=8 hk=2 sq=3 sk=131 d=96 dv=32 mask=window:50,0,sink=2 sink softcap=5",
+      "b=3 hq=40 hk=2 sq=1 sk=200 d=64 layout=bhsd lengths cache=3 bias=alibi",
+      "b=4 hq=16 hk=1 sq=1 sk=140 d=64 paged=16 lengths left_padding",
+      "b=4 hq=16 hk=1 sq=1 sk=140 d=96 dv=64 latent paged=7 lengths",
+      "b=2 hq=8 hk=1 sq=2 sk=300 d=96 dv=64 latent k_rope paged=16 lengths mask=causal",
+  };
+  for (const char* text : texts)
+    test::expect_right(std::string("fwd bf16 lse ") + text, {"cpu-amx-emulated", "decode"});
+  test::expect_right("fwd bf16 lse b=1 hq=16 hk=1 sq=1 sk=70000 d=32 splits=2",
+                     {"cpu-amx-emulated", "decode"});
+}
+
 TEST(Amx, HeadDimensionsAroundWholeTiles) {
   expect_right({"h=1 sq=70 sk=131"}, {"d=1", "d=7 dv=40", "d=32", "d=59", "d=64", "d=96 dv=111"});
   expect_right({"h=1 s=130 mask=causal"}, {"d=192 dv=128", "d=512 dv=500"});

@@ -52,6 +52,19 @@ TEST(Latent, EveryFeature) {
   }
 }
 
+// 16 query rows, which is a tile of a matrix unit.
+TEST(Latent, SixteenRows) {
+  const char* const texts[] = {
+      "b=6 hq=16 hk=1 sq=1 sk=150 d=576 dv=512 paged=16 left_padding",
+      "b=6 hq=16 hk=1 sq=1 sk=150 d=96 dv=64 k_rope paged=1",
+      "b=6 hq=8 hk=1 sq=2 sk=150 d=96 dv=64 paged=7 mask=causal",
+      "b=3 hq=16 hk=1 sq=1 sk=1000 d=576 dv=512 k_rope paged=16 table=sglang mask=window:500,0,sink=2",
+      "b=3 hq=32 hk=2 sq=1 sk=150 d=64 dv=32 layout=bhsd cache=4",
+  };
+  for (const char* text : texts)
+    expect_right(std::string("fwd bf16 lse lengths latent ") + text, {some_targets().front(), "decode"});
+}
+
 TEST(Latent, PackedQueries) {
   for (const char* parts : {"", " k_rope"}) {
     const std::string text =

@@ -15,9 +15,12 @@
 namespace regard {
 namespace {
 
-/// Heads of one part of the keys run one after the other; in [b, s, h, d] tensors they share memory pages,
-/// of which the processor's TLB holds about this many rows.
-constexpr std::int64_t most_part_keys = 2048;
+/// The heads of one part of the keys run one after the other; in [b, s, h, d] tensors they share memory
+/// pages, of which the processor's TLB holds about 2048 rows. A single head shares none, and each part has
+/// its own sums to start, finish and merge.
+std::int64_t most_part_keys(const Problem& p) {
+  return p.hk == 1 ? 8192 : 2048;
+}
 
 /// The maximum number of rows: two blocks of the widest tile still take less time than a tile of the forward
 /// kernel, and K and V of the second block are in the cache: bench/cpu/recipes.py.
@@ -68,7 +71,13 @@ DecodeLayout layout_of(const KernelKey& key, const Target& target) {
                        .dv = s.dv,
                        .pack_gqa = key.algorithm.pack_gqa,
                        .block_k = key.algorithm.block_k,
-                       .scattered_bytes = scattered_bytes(s)});
+                       .scattered_bytes = scattered_bytes(s),
+                       .tiles = decode_uses_tiles({.unit = tile_unit(s.dtype, target) &&
+                                                           s.dtype == DType::bf16 && s.kv == DType::bf16,
+                                                   .pack_gqa = key.algorithm.pack_gqa,
+                                                   .d = s.d,
+                                                   .dv = s.dv}),
+                       .latent = s.latent});
 }
 
 /// The K/V heads of a block: as many as leave work for all threads, and whose sums stay in the second cache.
@@ -107,7 +116,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   Plan plan = start(p, target, options);
   const std::int64_t block_k = tile.algorithm.block_k;
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
-  split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
+  split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys(p))), block_k);
   const std::int64_t row_blocks = ceil_divide(rows_of_kv_head(p), tile.algorithm.pack_gqa);
   const KernelKey key = key_of(p, target, cpu_decode, &tile);
   const std::int64_t bytes_of_head = layout_of(key, target).total();
