@@ -20,17 +20,22 @@ def keys_and_values(kv_cache: Tensor, kv_cache_dtype: str, head_size: int) -> tu
     """
     if kv_cache_dtype in EIGHT_BITS:
         kv_cache = kv_cache.view(EIGHT_BITS[kv_cache_dtype])  # vLLM allocates bytes
+    pages, heads, page, width = kv_cache.shape
+    of_page, of_head, of_row, of_number = kv_cache.stride()
+    first_v, of_values = head_size, width - head_size
     if kv_cache.is_cpu:
-        pages, heads, page, width = kv_cache.shape
         if width != 2 * head_size:
             raise invalid(
                 f"the KV cache has rows of {width} numbers for heads of {head_size}: on a CPU keys and values must "
                 "have the same size"
             )
-        k, v = kv_cache.view(pages, heads, 2 * page, head_size).chunk(2, dim=2)
-    else:
-        k, v = kv_cache[..., :head_size], kv_cache[..., head_size:]
-    return k.transpose(1, 2), v.transpose(1, 2)
+        if (of_row, of_number) != (width, 1):
+            raise invalid(f"on a CPU the rows of a head's page lie together; those of this cache are {of_row} apart")
+        first_v, of_row = page * head_size, head_size
+    strides = (of_page, of_row, of_head, of_number)  # one view each, as every layer of every step makes them
+    first = kv_cache.storage_offset()
+    k = kv_cache.as_strided((pages, page, heads, head_size), strides, first)
+    return k, kv_cache.as_strided((pages, page, heads, of_values), strides, first + first_v * of_number)
 
 
 def factors(layer: Any, kv_cache_dtype: str) -> dict[str, Tensor]:

@@ -86,13 +86,14 @@ class RegardImpl(AttentionImpl):
         options: dict[str, Any] = {**self._scores, **tensors, **self._mask(causal)}
         if self.attn_type in _WITHOUT_CACHE:
             assert key is not None and value is not None
-            k, v = key[:tokens], value[:tokens]
+            k, v = _first(key, tokens), _first(value, tokens)
             options |= {"offsets_k": starts, "sk": most}
         else:
             k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size)
             options |= {"page_table": attn_metadata.block_table, "lengths_k": attn_metadata.seq_lens}
             options |= factors(layer, self.kv_cache_dtype)
-        attention(query[:tokens], k, v, offsets_q=starts, sq=most, out=output[:tokens], **options)
+        q, out = _first(query, tokens), _first(output, tokens)
+        attention(q, k, v, offsets_q=starts, sq=most, out=out, **options)
         return output
 
     def do_kv_cache_update(
@@ -103,7 +104,8 @@ class RegardImpl(AttentionImpl):
             return
         k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size)
         tokens = slot_mapping.shape[0]
-        append(k, v, key[:tokens], value[:tokens], slots=slot_mapping, **factors(layer, self.kv_cache_dtype))
+        new = _first(key, tokens), _first(value, tokens)
+        append(k, v, *new, slots=slot_mapping, **factors(layer, self.kv_cache_dtype))
 
     def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
         """Weights that are loaded again reach captured graphs too."""
@@ -125,3 +127,7 @@ class RegardImpl(AttentionImpl):
             if self.alibi_slopes is not None:
                 self._tensors["alibi"] = torch.tensor(self.alibi_slopes, dtype=torch.float32, device=query.device)
         return self._tensors
+
+
+def _first(x: Tensor, tokens: int) -> Tensor:
+    return x if x.shape[0] == tokens else x[:tokens]
