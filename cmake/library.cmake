@@ -4,12 +4,12 @@ include(CMakePackageConfigHelpers)
 
 # The command's parts, without main: a static library so that tests can link them. They use the public API; from
 # the base room errors as values, the nearest word, printable text, files, threads, and reading and writing
-# JSON; and bundles as files.
+# JSON; and bundles and arrays as files.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources})
 regard_parse_once(regard_cli_objects)
-target_link_libraries(regard_cli_objects PUBLIC regard_bundle CLI11::CLI11)
+target_link_libraries(regard_cli_objects PUBLIC regard_arrays regard_bundle CLI11::CLI11)
 
 # The exported symbols are exactly the functions that regard.h declares: neither what the static libraries
 # inside happen to make visible nor the compiled-in kernels.

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/element.h"
+#include "arrays/element.h"
+#include "arrays/safetensors.h"
 #include "cli/file_bytes.h"
 #include "cli/request.h"
-#include "cli/safetensors.h"
 
 namespace regard::cli {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/element.h"
+#include "arrays/element.h"
 
 namespace regard::cli {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli_units/files.h"
+#include "support/files.h"
 
 namespace regard::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/safetensors.h"
+#include "arrays/safetensors.h"
 
 #include "fuzz/fuzz.h"
 
@@ -6,12 +6,12 @@ using namespace regard;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto file = fuzz::bytes(data, size);
-  const Result<std::vector<cli::NamedArray>> arrays = cli::read_safetensors(file);
+  const Result<std::vector<NamedArray>> arrays = read_safetensors(file);
   if (!arrays) return 0;
-  for (const cli::NamedArray& named : *arrays) {
-    const cli::ArrayView& array = named.array;
+  for (const NamedArray& named : *arrays) {
+    const ArrayView& array = named.array;
     if (named.unreadable.empty()) {
-      const auto bytes = cli::bytes_of(array.element, array.shape);
+      const auto bytes = bytes_of(array.element, array.shape);
       fuzz::demand(bytes && static_cast<std::size_t>(*bytes) == array.bytes.size(),
                    "the shape fills the view");
     }

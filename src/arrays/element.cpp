@@ -1,4 +1,4 @@
-#include "cli/element.h"
+#include "arrays/element.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-namespace regard::cli {
+namespace regard {
 namespace {
 
 constexpr ElementInfo table[] = {
@@ -296,4 +296,4 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-}  // namespace regard::cli
+}  // namespace regard

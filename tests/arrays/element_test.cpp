@@ -1,4 +1,4 @@
-#include "cli/element.h"
+#include "arrays/element.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace regard::cli {
+namespace regard {
 namespace {
 
 constexpr Element narrow_types[] = {Element::bf16,    Element::f16,         Element::f8_e4m3,
@@ -91,4 +91,4 @@ TEST(Bytes, OverflowIsNothing) {
 }
 
 }  // namespace
-}  // namespace regard::cli
+}  // namespace regard

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace regard::cli {
+namespace regard {
 
 inline std::span<const std::byte> bytes(const std::string& file) {
   return std::as_bytes(std::span(file));
@@ -28,4 +28,4 @@ void survive(const std::string& file, const Read& read) {
   }
 }
 
-}  // namespace regard::cli
+}  // namespace regard

@@ -1,4 +1,4 @@
-#include "cli/safetensors.h"
+#include "arrays/safetensors.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-namespace regard::cli {
+namespace regard {
 namespace {
 
 constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
@@ -206,4 +206,4 @@ std::string safetensors_header(std::span<const NamedArray> arrays) {
   return length + text;
 }
 
-}  // namespace regard::cli
+}  // namespace regard

@@ -1,13 +1,13 @@
-#include "cli/safetensors.h"
+#include "arrays/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "cli_units/files.h"
+#include "support/files.h"
 
-namespace regard::cli {
+namespace regard {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(Safetensors, SurvivesDamagedFiles) {
 }
 
 }  // namespace
-}  // namespace regard::cli
+}  // namespace regard

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "regard/regard.h"
 
-namespace regard::cli {
+namespace regard {
 
 // X(enumerator, bytes, .npy descr, safetensors dtype, description). NumPy has no bf16 and no fp8: .npy files
 // hold them as the unsigned integer (or the void type that ml_dtypes writes) of the same size.
@@ -78,4 +78,4 @@ float widen(Element, std::uint32_t bits);
 /// "[2,16,1024,128]"
 std::string shape_text(std::span<const std::int64_t> shape);
 
-}  // namespace regard::cli
+}  // namespace regard

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "cli/element.h"
+#include "arrays/element.h"
 
-namespace regard::cli {
+namespace regard {
 
 struct NamedArray {
   std::string name;
@@ -25,4 +25,4 @@ Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file
 /// Everything before the data, which follows in the order of `arrays` (their `bytes` are not read).
 std::string safetensors_header(std::span<const NamedArray> arrays);
 
-}  // namespace regard::cli
+}  // namespace regard
