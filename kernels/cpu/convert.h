@@ -72,12 +72,23 @@ inline float float_of_eight_bits(u32 bits) {
   return float_of_eight_bits<dtype, i32, u32, float>(bits);
 }
 
+/// The lowest bytes of a vector register.
+REGARD_INLINE float four_bytes(const void* from) {
+  float bytes;
+  __builtin_memcpy(&bytes, from, 4);
+  return bytes;
+}
+
 /// `lanes` 8-bit numbers in memory, as words.
 REGARD_INLINE Words load_eight_bits(const void* from) {
   typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
   if constexpr (target::avx2) {
     Words words;
     REGARD_X86_ASM("vpmovzxbd %1, %0" : "=v"(words) : "m"(*static_cast<const Bytes*>(from)));
+    return words;
+  } else if constexpr (target::neon) {
+    Words words;
+    REGARD_ARM_ASM("ushll %0.8h, %1.8b, #0\n\tushll %0.4s, %0.4h, #0" : "=w"(words) : "w"(four_bytes(from)));
     return words;
   } else {
     return __builtin_convertvector(*static_cast<const Bytes*>(from), Words);
@@ -91,6 +102,10 @@ REGARD_INLINE Floats load_int8(const void* from) {
     Ints values;
     REGARD_X86_ASM("vpmovsxbd %1, %0" : "=v"(values) : "m"(*static_cast<const Bytes*>(from)));
     return float_of_int(values);
+  } else if constexpr (target::neon) {
+    Ints values;
+    REGARD_ARM_ASM("sshll %0.8h, %1.8b, #0\n\tsshll %0.4s, %0.4h, #0" : "=w"(values) : "w"(four_bytes(from)));
+    return float_of_int(values);
   } else {
     return float_of_eight_bits<DType::int8, Ints, Words, Floats>(load_eight_bits(from));
   }
@@ -102,11 +117,17 @@ template <DType dtype>
 REGARD_INLINE Floats load_floats_by_half(const void* from) {
   typedef u8 Bytes __attribute__((vector_size(lanes), aligned(1), may_alias));
   Halves bits;
-  REGARD_X86_ASM("vpmovzxbw %1, %0" : "=v"(bits) : "m"(*static_cast<const Bytes*>(from)));
+  if constexpr (target::neon)
+    REGARD_ARM_ASM("ushll %0.8h, %1.8b, #0" : "=w"(bits) : "w"(four_bytes(from)));
+  else
+    REGARD_X86_ASM("vpmovzxbw %1, %0" : "=v"(bits) : "m"(*static_cast<const Bytes*>(from)));
   Halves half = bits << 8;
   if constexpr (dtype == DType::fp8) half = (half & 0x8000) | (bits << 7 & 0x3f80);
   Floats result;
-  REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(half));
+  if constexpr (target::neon)
+    REGARD_ARM_ASM("fcvtl %0.4s, %1.4h" : "=w"(result) : "w"(half));
+  else
+    REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(half));
   if constexpr (dtype == DType::fp8) {
     constexpr float would_be_nan = 480;
     result *= 0x1p8f;
@@ -153,7 +174,10 @@ REGARD_INLINE Floats load_floats(const void* from) {
   } else if constexpr (dtype == DType::fp16) {
     if constexpr (target::f16c) {
       Floats result;
-      REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(load<Halves>(from)));
+      if constexpr (target::neon)
+        REGARD_ARM_ASM("fcvtl %0.4s, %1.4h" : "=w"(result) : "w"(load<Halves>(from)));
+      else
+        REGARD_X86_ASM("vcvtph2ps %1, %0" : "=v"(result) : "v"(load<Halves>(from)));
       return result;
     } else {
       return float_of_half_bits<Words, Floats>(load_halves(from));
@@ -169,7 +193,11 @@ REGARD_INLINE Floats load_floats(const void* from) {
 
 /// The 16-bit patterns of `lanes` numbers as bf16.
 REGARD_INLINE Halves bfloats(Floats values) {
-  if constexpr (target::bf16_convert) {
+  if constexpr (target::bf16_convert && target::neon) {
+    Halves result;
+    REGARD_ARM_ASM("bfcvtn %0.4h, %1.4s" : "=w"(result) : "w"(values));
+    return result;
+  } else if constexpr (target::bf16_convert) {
     Halves result;
     REGARD_X86_ASM("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
     return result;
@@ -187,7 +215,10 @@ REGARD_INLINE void store_floats(void* to, Floats values) {
     store(to, bfloats(values));
   } else if constexpr (target::f16c) {
     Halves halves;
-    REGARD_X86_ASM("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(values));
+    if constexpr (target::neon)
+      REGARD_ARM_ASM("fcvtn %0.4h, %1.4s" : "=w"(halves) : "w"(values));
+    else
+      REGARD_X86_ASM("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(values));
     store(to, halves);
   } else {
     store(to, __builtin_convertvector(half_bits_of_float<Words>(values), Halves));

@@ -4,7 +4,8 @@
 //
 // A block is up to config::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
 // are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query
-// rows, the sums of as many vectors of products.
+// rows, the sums of as many vectors of products. By element (product.h) a lane is a row, and more rows than
+// lanes take several vectors.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_keys.h"
 #include "kernels/cpu/decode_schedule.h"
@@ -21,7 +22,10 @@ namespace regard {
 namespace {
 
 constexpr int rows = static_cast<int>(config::pack_gqa);
-constexpr int keys_per_vector = lanes / rows;
+/// The vectors that hold the scores of a key's rows, if these do not share one with other keys.
+constexpr int row_vectors = rows > lanes ? rows / lanes : 1;
+constexpr int score_lanes = row_vectors * lanes;
+constexpr int keys_per_vector = score_lanes / rows;
 /// Handling keys one after the other reads memory in order, but the sums of few rows would then wait for
 /// each other. With AVX-512 vectors a key has half as many parts, and reading in order is worth more
 /// (docs/cpu-kernels.md).
@@ -31,8 +35,11 @@ constexpr i64 chunk = ways * keys_per_vector;
 constexpr i64 last_part = DepthParts::count - 1;
 /// With a lane for each row, a pair of numbers of a key is multiplied with those of all rows, and no sums
 /// over lanes are left, which took a third of the time.
-constexpr bool lanes_are_rows =
-    !uses_tiles && rows == lanes && vnni && config::kv == config::dtype && config::d % 2 == 0;
+constexpr bool lanes_are_rows = !uses_tiles && rows == lanes && !machine.by_element && vnni &&
+                                config::kv == config::dtype && config::d % 2 == 0;
+/// The same with all numbers of a vector of K, each times the Q of all rows.
+constexpr bool by_element = machine.by_element && rows >= lanes;
+static_assert(by_element || rows <= lanes);
 static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(config::block_k) &&
               !config::dropout);
 
@@ -129,7 +136,7 @@ class CpuDecodeHead {
   }
 
  private:
-  SoftmaxSums sums() { return {output_, sum_, maximum_, lanes, layout.output / 4}; }
+  SoftmaxSums sums() { return {output_, sum_, maximum_, score_lanes, layout.output / 4}; }
   REGARD_NOINLINE void keep_sums() {
     EarlierSums(earlier_).add(sums(), scale_log2(), [](float* output, const float* factors) {
       if constexpr (uses_tiles)
@@ -172,7 +179,7 @@ class CpuDecodeHead {
       for (i64 part = 0; part < last_part; ++part) store_query<false>(row, from, part);
       store_query<true>(row, from, last_part);
     }
-    for (int lane = 0; lane < lanes; ++lane) {
+    for (int lane = 0; lane < score_lanes; ++lane) {
       const HeadRow head_row = lane_rows_.at(lane % rows);
       sink_[lane] = sink_of(a_, a_, head_row.head);
       maximum_[lane] = -infinity;
@@ -183,14 +190,23 @@ class CpuDecodeHead {
     }
   }
 
-  /// The address of a part of Q's operands, `depth_vectors` vectors.
+  /// The address of a part of Q's operands, `depth_vectors` vectors; by element, one for all rows.
   float* query(i64 row, i64 part) const { return q_ + row * layout.q_stride + part * depth_vectors * lanes; }
   template <bool last>
   void store_query(i64 row, const u8* from, i64 part) {
     Floats numbers[depth_vectors];
     load_depth<last, config::dtype>(numbers, from, part);
-    for (int i = 0; i < depth_vectors; ++i) store(query(row, part) + i * lanes, numbers[i]);
+    for (int i = 0; i < depth_vectors; ++i) {
+      if constexpr (by_element)
+        for (int lane = 0; lane < lanes; ++lane)
+          elements_of_queries(part)[(i * lanes + lane) * rows + row] = numbers[i][lane];
+      else
+        store(query(row, part) + i * lanes, numbers[i]);
+    }
   }
+
+  /// By element, Q of a part is stored as [number][row].
+  float* elements_of_queries(i64 part) const { return q_ + part * depth_vectors * lanes * rows; }
 
   void store_query_in_lane(i64 row, const u8* from) {
     for (i64 pair = 0; pair < config::d / 2; ++pair)
@@ -206,7 +222,9 @@ class CpuDecodeHead {
     if constexpr (uses_tiles) {
       tiles_.find(keys_, counted_from(first_key, seen), copied_rows_);
       tiles_.compute_scores(scores_, q_);
-    } else if constexpr (lanes_are_rows)
+    } else if constexpr (by_element)
+      compute_scores_by_element(count);
+    else if constexpr (lanes_are_rows)
       compute_scores_in_lanes(count);
     else
       compute_scores(count);
@@ -215,7 +233,7 @@ class CpuDecodeHead {
     if (masked || config::bits || row_factors || scale_.before != 1.0f || changes_scores)
       modify_scores(first_key, count, scale_.before, masked);
 
-    float rescale[lanes];
+    float rescale[score_lanes];
     const bool changed = softmax(end / chunk, scale_log2(), rescale);
     if constexpr (uses_tiles)
       tiles_.add_values(output_, scores_, changed ? rescale : nullptr);
@@ -225,14 +243,14 @@ class CpuDecodeHead {
           .add();
   }
 
-  /// Scores of a step are stored as [chunk][way][lanes]: lane l of a way is query row l % rows and the
+  /// Scores of a step are stored as [chunk][way][score_lanes]: lane l of a way is query row l % rows and the
   /// chunk's key ways * (l / rows) + way.
   REGARD_OPTIMIZE void compute_scores(i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
       if constexpr (!lists_keys) fetch_ahead<chunk>(key);
       const Floats first = scores_of(key, count);
-      if constexpr (ways == 1) {
+      if constexpr (ways == 1 || by_element) {
         store(to, first);
       } else {
         const Floats second = scores_of(key + keys_per_vector, count);
@@ -269,6 +287,39 @@ class CpuDecodeHead {
       }
       REGARD_UNROLL
       for (int i = 0; i < together; ++i) store(scores_ + (key + i) * lanes, sums[i]);
+    }
+  }
+
+  /// The same where an element of K is multiplied by the Q of all rows. Keys past the last one are masked,
+  /// but must be readable.
+  REGARD_OPTIMIZE void compute_scores_by_element(i64 count) {
+    constexpr int together = row_vectors * depth_vectors >= 4 ? 4 : 8;
+    static_assert(config::block_k % together == 0);
+    for (i64 key = 0; key < count; key += together) {
+      const u8* k[together];
+      REGARD_UNROLL
+      for (int i = 0; i < together; ++i) k[i] = keys_.k.row(smaller(key + i, count - 1));
+      fetch_ahead<together>(key);
+      RegisterTile<together, row_vectors> sums;
+      sums.clear();
+      for (i64 part = 0; part < last_part; ++part) add_elements<false>(sums, k, part);
+      add_elements<true>(sums, k, last_part);
+      sums.store_to(scores_ + key * score_lanes, score_lanes);
+    }
+  }
+
+  template <bool last, int together>
+  REGARD_INLINE void add_elements(RegisterTile<together, row_vectors>& sums, const u8* const (&k)[together],
+                                  i64 part) const {
+    Floats numbers[together][depth_vectors];
+    REGARD_UNROLL
+    for (int i = 0; i < together; ++i) load_depth<last>(numbers[i], k[i], part);
+    REGARD_UNROLL
+    for (int vector = 0; vector < depth_vectors; ++vector) {
+      Floats elements[together];
+      REGARD_UNROLL
+      for (int i = 0; i < together; ++i) elements[i] = numbers[i][vector];
+      sums.add_elements(elements, elements_of_queries(part) + vector * lanes * rows, rows);
     }
   }
 
@@ -328,18 +379,19 @@ class CpuDecodeHead {
   void modify_scores(i64 first_key, i64 count, float scale, bool masked) {
     float* score = scores_;
     for (i64 key = 0; key < count; key += chunk)
-      for (int way = 0; way < ways; ++way, score += lanes) {
+      for (int i = 0; i < ways * row_vectors; ++i, score += lanes) {
+        const int way = i / row_vectors, lane = i % row_vectors * lanes;
         const i64 base = first_key + key + way;
-        const Ints keys = load<Ints>(key_of_lane_) + static_cast<i32>(base);
+        const Ints keys = load<Ints>(key_of_lane_ + lane) + static_cast<i32>(base);
         Floats bias{};
-        if constexpr (elementwise_bias) bias = bias_of(base);
+        if constexpr (elementwise_bias) bias = bias_of(base, lane);
         Floats s = load<Floats>(score), nothing{};
         if constexpr (row_factors) s *= factors_of(factors_.k + key, way);
         s *= scale;
         soften(a_, s, nothing);
-        s = add_bias(s, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
-        if (masked) s = select(visible_.visible(0, keys), s, broadcast(-infinity));
-        if constexpr (config::bits) s = select(bits_of(base), s, broadcast(-infinity));
+        s = add_bias(s, bias, load<Floats>(slope_ + lane), load<Ints>(diagonal_ + lane) - keys);
+        if (masked) s = select(visible_.visible(lane, keys), s, broadcast(-infinity));
+        if constexpr (config::bits) s = select(bits_of(base, lane), s, broadcast(-infinity));
         store(score, s);
       }
   }
@@ -355,12 +407,13 @@ class CpuDecodeHead {
                     : factors_of<ways - 1>(factors, NumbersBelow<lanes>::type());
   }
 
-  Floats bias_of(i64 first_key) const {
+  /// Of the lanes [first_lane, first_lane + lanes).
+  Floats bias_of(i64 first_key, int first_lane) const {
     Floats bias{};
     with_bias_type(a_, [&]<DType dtype>() {
       for (int lane = 0; lane < lanes; ++lane) {
-        const i64 key = first_key + key_of_lane_[lane];
-        const HeadRow head_row = lane_rows_.at(lane % rows);
+        const i64 key = first_key + key_of_lane_[first_lane + lane];
+        const HeadRow head_row = lane_rows_.at((first_lane + lane) % rows);
         if (key < first_.sequence.sk)
           bias[lane] = load_scalar<dtype>(first_.address<dtype>(a_.bias, head_row.head, head_row.row), key);
       }
@@ -371,12 +424,12 @@ class CpuDecodeHead {
   const u32* words_of(int row) const {
     return row_of<const u32>(a_.bits, first_.batch, lane_rows_.head[row], lane_rows_.row[row]);
   }
-  Ints bits_of(i64 first_key) const {
+  Ints bits_of(i64 first_key, int first_lane) const {
     Ints visible{};
     for (int lane = 0; lane < lanes; ++lane) {
-      const i64 key = first_key + key_of_lane_[lane];
+      const i64 key = first_key + key_of_lane_[first_lane + lane];
       if (key < first_.sequence.sk)
-        visible[lane] = (words_of(lane % rows)[key / 32] >> (key % 32)) & 1 ? -1 : 0;
+        visible[lane] = (words_of((first_lane + lane) % rows)[key / 32] >> (key % 32)) & 1 ? -1 : 0;
     }
     return visible;
   }
@@ -388,37 +441,51 @@ class CpuDecodeHead {
   }
 
   /// Replaces the scores by weights, as operands: [depth(key)][rows]. See softmax of forward.cpp.
+  /// From `lane` on.
+  template <int lane = 0>
   bool softmax(i64 chunks, float scale_log2, float* rescale) {
     Floats largest = broadcast(-infinity);
-    for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
-    const Floats before = load<Floats>(maximum_);
+    for (i64 i = 0; i < chunks * ways; ++i)
+      largest = max(largest, load<Floats>(scores_ + lane + i * score_lanes));
+    const Floats before = load<Floats>(maximum_ + lane);
     const Floats maximum = max(before, max_of_row(largest));
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * scale_log2));
-    const Floats earlier = load<Floats>(sum_) * factor;
+    const Floats earlier = load<Floats>(sum_ + lane) * factor;
     Floats sum{};  // a separate sum (long_sum.h)
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
       for (int way = 0; way < ways; ++way) {
-        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * scale_log2);
+        p[way] = exp2((load<Floats>(scores_ + lane + (i * ways + way) * score_lanes) - zero) * scale_log2);
         sum += p[way];
         if constexpr (row_factors) p[way] *= factors_of(factors_.v + i * chunk, way);
       }
-      store(scores_ + i * lanes, vnni ? pair_of(p[0], p[ways - 1]) : p[0]);
+      store(scores_ + lane + i * score_lanes, vnni ? pair_of(p[0], p[ways - 1]) : p[0]);
     }
-    store(maximum_, maximum);
-    store(sum_, earlier + sum);
-    store(rescale, factor);
-    return any(maximum != before);
+    store(maximum_ + lane, maximum);
+    store(sum_ + lane, earlier + sum);
+    store(rescale + lane, factor);
+    const bool changed = any(maximum != before);
+    if constexpr (lane + lanes < score_lanes)
+      return softmax<lane + lanes>(chunks, scale_log2, rescale) || changed;
+    return changed;
+  }
+
+  /// The factors and the LSE of the rows from `lane` on.
+  template <int lane = 0>
+  REGARD_INLINE void end_rows(float* inverse, float* lse) const {
+    const CpuSoftmaxEnd end =
+        end_softmax(load<Floats>(maximum_ + lane), sum_of_row(load<Floats>(sum_ + lane)), scale_.in_softmax,
+                    load<Floats>(sink_ + lane));
+    store(inverse + lane, end.inverse * factor_of_head(first_, a_.descale_v));
+    store(lse + lane, end.lse);
+    if constexpr (lane + lanes < score_lanes) end_rows<lane + lanes>(inverse, lse);
   }
 
   void finish() {
-    const CpuSoftmaxEnd end = end_softmax(load<Floats>(maximum_), sum_of_row(load<Floats>(sum_)),
-                                          scale_.in_softmax, load<Floats>(sink_));
-    float inverse[lanes], lse[lanes];
-    store(inverse, end.inverse * factor_of_head(first_, a_.descale_v));
-    store(lse, end.lse);
+    float inverse[score_lanes], lse[score_lanes];
+    end_rows(inverse, lse);
     for (i64 r = 0; r < used_rows_; ++r) {
       const HeadRow head_row = lane_rows_.at(r);
       float output[layout.output_stride];
@@ -448,11 +515,11 @@ class CpuDecodeHead {
   DecodeTiles tiles_;
   RowFactors<config::block_k> factors_;
   LaneRows<rows> lane_rows_;
-  TileKeyRanges<lanes> visible_;
+  TileKeyRanges<score_lanes> visible_;
   float *q_, *output_, *scores_, *earlier_, *copied_rows_;
   // One lane per query row and key of a chunk, as in a vector of scores.
-  float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];
-  i32 key_of_lane_[lanes], diagonal_[lanes];
+  float maximum_[score_lanes], sum_[score_lanes], sink_[score_lanes], slope_[score_lanes];
+  i32 key_of_lane_[score_lanes], diagonal_[score_lanes];
 };
 
 }  // namespace

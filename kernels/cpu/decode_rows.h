@@ -37,13 +37,31 @@ struct RowParts {
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
 constexpr bool by_twos = vnni || config::kv == DType::bf16;
-/// Where pairs are an operand, 8-bit numbers become bf16, in which each is exact, by tables.
-constexpr bool by_tables = vnni && bytes_of<config::kv> == 1;
+/// Where pairs are an operand, 8-bit numbers become bf16, in which each is exact, by tables if these fit into
+/// registers.
+constexpr bool by_tables = vnni && target::avx512 && bytes_of<config::kv> == 1;
 constexpr i64 part_numbers = (by_tables ? 4 : by_twos ? 2 : 1) * lanes;
 
 REGARD_INLINE void take_apart(Floats* to, Words twos) {
   to[0] = bits_as<Floats>(twos << 16);
   to[1] = bits_as<Floats>(twos & 0xffff0000u);
+}
+
+/// Two vectors of 8-bit numbers as one of bf16.
+template <DType dtype>
+REGARD_INLINE Floats load_bfloats(const u8* from) {
+  u16 numbers[2 * lanes];
+  store_bfloats(numbers, load_floats<dtype>(from), load_floats<dtype>(from + lanes));
+  return load<Floats>(numbers);
+}
+
+/// As many 16-bit numbers as a vector has, or 8-bit numbers as such.
+template <DType dtype>
+REGARD_INLINE Floats load_twos(const u8* from) {
+  if constexpr (bytes_of<dtype> == 1)
+    return load_bfloats<dtype>(from);
+  else
+    return load<Floats>(from);
 }
 
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
@@ -86,7 +104,11 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
     }
   } else {
     const u8* const from = DepthPartsOf<dtype>::readable(row, part, copy);
-    Floats numbers = by_twos ? load<Floats>(from) : load_floats<dtype>(from);
+    Floats numbers;
+    if constexpr (by_twos)
+      numbers = load_twos<dtype>(from);
+    else
+      numbers = load_floats<dtype>(from);
     if constexpr (overlaps) numbers = without_overlap(numbers, by_twos ? 2 * lane_numbers() : lane_numbers());
     if constexpr (depth_vectors == 2)
       take_apart(to, bits_as<Words>(numbers));
@@ -113,9 +135,10 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, con
     u8 copy[ColumnParts::bytes];
     const u8* from = ColumnParts::readable(row, part, copy);
     if constexpr (vnni) {
-      const Numbers16 a = load<Numbers16>(from);
+      const Numbers16 a = bits_as<Numbers16>(load_twos<config::kv>(from));
       Numbers16 b{};
-      if constexpr (both) b = load<Numbers16>(ColumnParts::readable(next, part, copy));
+      if constexpr (both)
+        b = bits_as<Numbers16>(load_twos<config::kv>(ColumnParts::readable(next, part, copy)));
       to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
       to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
     } else if constexpr (by_twos) {
@@ -130,8 +153,8 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, con
 template <bool upper, int... lane>
 REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
   if constexpr (vnni)
-    return __builtin_shufflevector(a, b,
-                                   ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
+    return __builtin_shufflevector(
+        a, b, ((lane + upper * lanes) / 8 * 4 + lane % 4 + (lane + upper * lanes) % 8 / 4 * lanes)...);
   else
     return __builtin_shufflevector(a, b, ((lane + upper * lanes) / 2 + lane % 2 * lanes)...);
 }

@@ -27,9 +27,10 @@ struct DecodeValues {
   const float* rescale;  // per row
 
   static constexpr i64 width = layout.output_stride;
-  static constexpr int tile_height = rows < 4 ? rows : 4;
+  static constexpr int tile_height = machine.by_element && rows >= 8 ? 8 : rows < 4 ? rows : 4;
   /// A single row needs more than four sums, or each waits for the previous addition.
-  static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / column_vectors;
+  static constexpr int tile_parts =
+      (rows == 1 ? 2 : 1) * (machine.by_element ? (tile_height == 8 ? 2 : 4) : tile_vectors) / column_vectors;
 
   void add() const {
     const float* factors = rescale;
@@ -83,6 +84,12 @@ struct DecodeValues {
     Floats columns[vectors / column_vectors][column_vectors];
     REGARD_UNROLL
     for (int i = 0; i < vectors / column_vectors; ++i) load_columns<both>(columns[i], v, next, part + i);
+    if constexpr (machine.by_element && tile_height % lanes == 0) {
+      Floats in_turn[vectors];
+      REGARD_UNROLL
+      for (int i = 0; i < vectors; ++i) in_turn[i] = columns[i / column_vectors][i % column_vectors];
+      return sums.add_step(p_of_keys, in_turn);
+    }
     REGARD_UNROLL
     for (int r = 0; r < tile_height; ++r) {
       const Floats weight = broadcast(p_of_keys[r]);

@@ -13,6 +13,11 @@ REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
     Doublewords result;
     REGARD_X86_ASM("vpmuludq %2, %1, %0" : "=v"(result) : "v"(a), "v"(Doublewords{} + b));
     return result;
+  } else if constexpr (target::neon) {
+    Doublewords result;
+    REGARD_ARM_ASM("xtn %0.2s, %1.2d\n\tumull %0.2d, %0.2s, %2.2s" : "=&w"(result) : "w"(a),
+                   "w"(bits_as<Doublewords>(broadcast(b))));
+    return result;
   } else {
     return (a & 0xffffffffu) * u64{b};
   }

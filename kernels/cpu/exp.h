@@ -44,7 +44,11 @@ REGARD_INLINE Floats exp2(Floats x) {
     return power;
   }
   Floats fraction, floor;
-  if constexpr (target::avx512) {
+  if constexpr (target::neon) {
+    const Floats bounded = max(x, broadcast(-127.0f));  // NaN stays NaN
+    REGARD_ARM_ASM("frintm %0.4s, %1.4s" : "=w"(floor) : "w"(bounded));
+    fraction = bounded - floor;
+  } else if constexpr (target::avx512) {
     REGARD_X86_ASM("vreduceps $1, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(x); 0 for an infinite x
   } else {
     const Floats bounded = max(x, broadcast(-127.0f));
@@ -79,6 +83,10 @@ REGARD_INLINE Floats exp2(Floats x) {
   if constexpr (target::avx512) {
     REGARD_X86_ASM("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));  // times 2^floor(x)
     return power;
+  } else if constexpr (target::neon) {
+    // The last bits of 1.5 * 2^23 + floor are its integer: more units add than convert.
+    const Ints exponent = bits_as<Ints>(floor + 0x1.8p23f) << 23;
+    return select(x < -126.0f, Floats{}, bits_as<Floats>(bits_as<Ints>(power) + exponent));
   } else {
     const Ints exponent = __builtin_convertvector(floor, Ints) << 23;
     const Floats scaled = bits_as<Floats>(bits_as<Ints>(power) + exponent);

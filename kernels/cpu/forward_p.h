@@ -123,9 +123,9 @@ constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
 /// Whether weights are made during products. Not with dropout, which needs the weights of a row one after the
 /// other; nor with factors of rows, which come between a weight and its operand; nor with ALiBi, under which
-/// scores keep rising; nor with few registers, as none are left; nor if a product has no more steps than
-/// slices, as it would end before they are made.
-constexpr bool makes_p_beside_products = machine.many_registers() && !amx && !config::dropout && !alibi &&
+/// scores keep rising; nor with few registers or short vectors, as none are left; nor if a product has no
+/// more steps than slices, as it would end before they are made.
+constexpr bool makes_p_beside_products = tile == tile_vectors * lanes && !amx && !config::dropout && !alibi &&
                                          !row_factors && depth(config::d) > p_slices;
 
 /// Computes the weights of each block of key_step keys while the next block is multiplied: most of an
@@ -181,8 +181,6 @@ class PBesideProducts {
   }
 
  private:
-  static_assert(!makes_p_beside_products || tile == tile_vectors * lanes);
-
   REGARD_INLINE void make_slice(const float* scores, float* p, i64 i) {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;

@@ -30,7 +30,11 @@ constexpr i64 depth(i64 n) {
 
 /// sum + a * b. By value: g++ would keep a variable in memory if an asm statement has seen its address.
 REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
-  if constexpr (vnni) {
+  if constexpr (vnni && target::neon) {
+    Floats result;
+    REGARD_ARM_ASM("bfdot %0.4s, %1.8h, %2.8h" : "=w"(result) : "w"(a), "w"(b), "0"(sum));
+    return result;
+  } else if constexpr (vnni) {
     Floats result;
     REGARD_X86_ASM("vdpbf16ps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b), "0"(sum));
     return result;
@@ -39,11 +43,26 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
   }
 }
 
+/// sum + a[lane] * b, where an instruction takes an element of a vector.
+template <int lane>
+REGARD_INLINE Floats multiply_add_element(Floats sum, Floats a, Floats b) {
+  Floats result;
+  if constexpr (vnni)
+    REGARD_ARM_ASM("bfdot %0.4s, %1.8h, %2.2h[%c3]" : "=w"(result) : "w"(b), "w"(a), "i"(lane), "0"(sum));
+  else
+    REGARD_ARM_ASM("fmla %0.4s, %1.4s, %2.s[%c3]" : "=w"(result) : "w"(b), "w"(a), "i"(lane), "0"(sum));
+  return result;
+}
+
 /// Two neighbours along k as one operand element: two bf16. A template, so that clang++ does not parse the
 /// instructions of other targets.
 template <class Vector>
 REGARD_INLINE Vector pair_of(Vector low, Vector high) {
-  if constexpr (target::bf16_convert) {
+  if constexpr (target::bf16_convert && target::neon) {
+    Floats result;
+    REGARD_ARM_ASM("zip1 %0.8h, %1.8h, %2.8h" : "=w"(result) : "w"(bfloats(low)), "w"(bfloats(high)));
+    return result;
+  } else if constexpr (target::bf16_convert) {
     // 16-bit numbers 0, 16, 1, 17, ...
     const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);
     Floats numbers, result;
@@ -60,7 +79,11 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
 /// Two neighbouring vectors as bf16, in order.
 template <class Vector>
 REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
-  if constexpr (target::bf16_convert) {
+  if constexpr (target::bf16_convert && target::neon) {
+    Floats numbers;
+    REGARD_ARM_ASM("bfcvtn %0.4h, %1.4s\n\tbfcvtn2 %0.8h, %2.4s" : "=&w"(numbers) : "w"(low), "w"(high));
+    store(to, numbers);
+  } else if constexpr (target::bf16_convert) {
     Floats numbers;
     REGARD_X86_ASM("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
     store(to, numbers);
@@ -79,6 +102,7 @@ struct Count {
 /// The machine that this kernel is compiled for.
 constexpr TileMachine machine{.lanes = lanes,
                               .registers = target::vector_registers,
+                              .by_element = target::neon,
                               .amx = amx,
                               .vnni = vnni,
                               .pieces = pieces,
@@ -146,10 +170,17 @@ struct RegisterTile {
     }
   }
 
-  /// A[row][k] is at a[row * row_stride + k * depth_stride], B[k] at b[k * b_stride].
+  /// A[row][k] is at a[row * row_stride + k * depth_stride], B[k] at b[k * b_stride]. One of A's strides
+  /// is 1.
   REGARD_INLINE void add_product(const float* a, i64 row_stride, i64 depth_stride, const float* b,
                                  i64 b_stride, i64 count) {
-    for (i64 k = 0; k < count; ++k) {
+    i64 k = 0;
+    if constexpr (machine.by_element && rows % lanes == 0) {
+      if (row_stride == 1) return add_product_of_columns(a, depth_stride, b, b_stride, count);
+      for (; k < count / lanes * lanes; k += lanes)
+        add_elements(a + k, row_stride, b + k * b_stride, b_stride);
+    }
+    for (; k < count; ++k) {
       Floats columns[vectors];
       REGARD_UNROLL
       for (int v = 0; v < vectors; ++v) columns[v] = load<Floats>(b + k * b_stride + v * lanes);
@@ -160,6 +191,62 @@ struct RegisterTile {
         for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(sum[r][v], element, columns[v]);
       }
     }
+  }
+
+  /// `lanes` steps of the depth: lane l of elements[row] is A[row][l].
+  REGARD_INLINE void add_elements(const Floats (&elements)[rows], const float* b, i64 b_stride) {
+    add_steps(elements, b, b_stride, NumbersBelow<lanes>::type());
+  }
+
+  /// One step of the depth: A[row] is at a[row].
+  REGARD_INLINE void add_step(const float* a, const Floats (&columns)[vectors]) {
+    REGARD_UNROLL
+    for (int first = 0; first < rows; first += lanes)
+      add_row_vector(first, load<Floats>(a + first), columns, NumbersBelow<lanes>::type());
+  }
+
+ private:
+  /// The same where the depth is contiguous in A.
+  REGARD_INLINE void add_elements(const float* a, i64 row_stride, const float* b, i64 b_stride) {
+    Floats elements[rows];
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) elements[r] = load<Floats>(a + r * row_stride);
+    add_elements(elements, b, b_stride);
+  }
+  template <int... lane>
+  REGARD_INLINE void add_steps(const Floats (&elements)[rows], const float* b, i64 b_stride,
+                               Numbers<lane...>) {
+    (add_element_step<lane>(elements, b + lane * b_stride), ...);
+  }
+  template <int lane>
+  REGARD_INLINE void add_element_step(const Floats (&elements)[rows], const float* b) {
+    Floats columns[vectors];
+    REGARD_UNROLL
+    for (int v = 0; v < vectors; ++v) columns[v] = load<Floats>(b + v * lanes);
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        sum[r][v] = multiply_add_element<lane>(sum[r][v], elements[r], columns[v]);
+    }
+  }
+
+  /// The rows are contiguous in A.
+  REGARD_INLINE void add_product_of_columns(const float* a, i64 depth_stride, const float* b, i64 b_stride,
+                                            i64 count) {
+    for (; count > 0; --count, a += depth_stride, b += b_stride) {
+      Floats columns[vectors];
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) columns[v] = load<Floats>(b + v * lanes);
+      add_step(a, columns);
+    }
+  }
+  template <int... lane>
+  REGARD_INLINE void add_row_vector(int first, Floats elements, const Floats (&columns)[vectors],
+                                    Numbers<lane...>) {
+    REGARD_UNROLL
+    for (int v = 0; v < vectors; ++v)
+      ((sum[first + lane][v] = multiply_add_element<lane>(sum[first + lane][v], elements, columns[v])), ...);
   }
 };
 

@@ -10,8 +10,9 @@ namespace regard {
 /// What the sizes depend on besides the tile: the target, and how it multiplies the problem's type
 /// (product.h).
 struct TileMachine {
-  int lanes;      // floats of a vector
-  int registers;  // of vectors
+  int lanes;        // floats of a vector
+  int registers;    // of vectors
+  bool by_element;  // an instruction multiplies by one element of a vector
   bool amx, vnni;
   int pieces;
   i64 bytes;  // of an element of Q
@@ -20,9 +21,10 @@ struct TileMachine {
 
   constexpr bool many_registers() const { return registers >= 32; }
   /// Sums that are kept in registers: 12 of 16 registers, and 16 of 32. 24 would fit, but are no faster,
-  /// leave fewer registers for work that overlaps a product, and take longer to compile.
-  constexpr int sum_rows() const { return many_registers() ? 4 : 6; }
-  constexpr int sum_vectors() const { return many_registers() ? 4 : 2; }
+  /// leave fewer registers for work that overlaps a product, and take longer to compile. By element,
+  /// a load of A serves as many steps as it has lanes: 8 rows by 2 vectors of 4 lanes need the fewest.
+  constexpr int sum_rows() const { return by_element ? 8 : many_registers() ? 4 : 6; }
+  constexpr int sum_vectors() const { return many_registers() && !by_element ? 4 : 2; }
   /// Keys are computed in multiples of this.
   constexpr int key_step() const { return amx ? 32 : sum_rows(); }
 };
@@ -78,13 +80,13 @@ constexpr TileRules backward_rules(const TileMachine& m) {
       .block_k = {.unit = common_multiple(m.key_step(), 2 * m.lanes), .least = keys_of_scores(memory, 64)}};
 }
 
-/// Query rows of a K/V head that decode processes at once share its vectors. Keys come in whole vectors,
-/// pairs of keys in two, and up to long_chain keys are added one after the other.
+/// Query rows of a K/V head that decode processes at once share its vectors or, by element, have several.
+/// Keys come in whole vectors, pairs of keys in two, and up to long_chain keys are added one after the other.
 constexpr SizeRule decode_pack(const TileMachine& m) {
-  return {.whole = m.lanes};
+  return {.whole = m.by_element ? 4 * m.lanes : m.lanes};
 }
 constexpr SizeRule decode_keys(const TileMachine& m) {
-  return {.unit = (m.vnni ? 2 : 1) * m.lanes, .whole = long_chain};
+  return {.unit = (m.vnni || m.by_element ? 2 : 1) * m.lanes, .whole = long_chain};
 }
 
 }  // namespace regard

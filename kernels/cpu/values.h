@@ -22,7 +22,7 @@ struct ValueProduct {
 
 /// Rows of a tile of sums. With four rows by one or two vectors, additions would wait for each other.
 template <int vectors>
-constexpr int value_rows = machine.many_registers() && vectors <= 2 ? 2 * tile_rows : tile_rows;
+constexpr int value_rows = tile_rows == 4 && vectors <= 2 ? 2 * tile_rows : tile_rows;
 
 template <i64 rows, int tile_height, int vectors>
 REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column) {

@@ -114,22 +114,30 @@ REGARD_INLINE bool any(Ints mask) {
   }
 }
 
-/// b if either is NaN, like the instruction.
+/// If either is NaN, b or NaN: as the target's instruction has it.
 REGARD_INLINE Floats max(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
     REGARD_X86_ASM("vmaxps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    return result;
+  } else if constexpr (target::neon) {
+    Floats result;
+    REGARD_ARM_ASM("fmax %0.4s, %1.4s, %2.4s" : "=w"(result) : "w"(a), "w"(b));
     return result;
   } else {
     return select(a > b, a, b);
   }
 }
 
-/// b if either is NaN, like the instruction.
+/// If either is NaN, b or NaN: as the target's instruction has it.
 REGARD_INLINE Floats min(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
     REGARD_X86_ASM("vminps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    return result;
+  } else if constexpr (target::neon) {
+    Floats result;
+    REGARD_ARM_ASM("fmin %0.4s, %1.4s, %2.4s" : "=w"(result) : "w"(a), "w"(b));
     return result;
   } else {
     return select(a < b, a, b);

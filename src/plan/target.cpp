@@ -153,7 +153,7 @@ struct FeatureVectors {
   int least, most;
 };
 constexpr FeatureVectors feature_vectors[] = {
-    {Feature::amx, 64, 64}, {Feature::avx512, 64, 64}, {Feature::avx2, 16, 32}};
+    {Feature::amx, 64, 64}, {Feature::avx512, 64, 64}, {Feature::avx2, 16, 32}, {Feature::neon, 16, 16}};
 
 Status check_vectors(const Target& target, const toml::table& table, std::string_view file) {
   const auto wrong = [&](const std::string& expected) {

@@ -40,10 +40,9 @@ TEST(Profiles, NeedExactlyTheseKernels) {
     const Profile& one = profile(row.profile);
     EXPECT_EQ(one.signatures.size(), row.signatures) << row.profile;
     const std::pair<std::string_view, std::size_t> expected[] = {
-        {"cpu-generic", row.generic}, {"cpu-avx2", row.avx2},
-        {"cpu-avx512", row.avx512},   {"cpu-avx512bf16", row.avx512},
-        {"cpu-amx", row.avx512},      {"sm_90a", row.hopper},
-        {"gfx942", row.cdna}};
+        {"cpu-generic", row.generic},   {"cpu-avx2", row.avx2},  {"cpu-avx512", row.avx512},
+        {"cpu-avx512bf16", row.avx512}, {"cpu-amx", row.avx512}, {"cpu-neon", row.avx512},
+        {"cpu-neon-bf16", row.avx512},  {"sm_90a", row.hopper},  {"gfx942", row.cdna}};
     for (const auto& [name, count] : expected) {
       const Result<const Target*> target = find_target(name);
       ASSERT_TRUE(target);

@@ -13,6 +13,7 @@ namespace {
 TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
   return {.lanes = target.vector_bytes / 4,
           .registers = target.vector_registers,
+          .by_element = target.has(Feature::neon),
           .amx = !decodes && tile_unit(p.dtype, target),
           .vnni = decodes ? vector_vnni(p.dtype, target) : vnni(p.dtype, target),
           .pieces = decodes ? 1 : operand_pieces(p.dtype, target),
