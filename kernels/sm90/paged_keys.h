@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/sm90/paged_rows.h"
+#include "kernels/sm90/ptx/tma.h"
 
 namespace regard {
 

@@ -1,7 +1,7 @@
 // Where the keys of a turn lie in the pages of a KV cache.
 #pragma once
 
-#include "kernels/sm90/shared.h"
+#include "kernels/sm90/turn.h"
 
 namespace regard {
 

@@ -104,16 +104,8 @@ class Scheduler {
     }
     __syncwarp();
     if (first_lane) {
-      turn.work = work;
-      turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      if constexpr (pack_gqa)
-        turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      const BlockWindow of_block = block_window_of(work, a_, window);
-      turn.tiles = tiles_of(of_block, window);
-      if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
+      turn.set_work(work, a_, window);
       turn.safe_softmax = safe_softmax;
-      turn.set(of_block.empty() ? work.sequence.sk : work.first_key + of_block.top.begin,
-               window.left >= 0 ? work.first_key + window.sinks : 0);
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();
     }

@@ -1,5 +1,5 @@
 // What the warpgroups of a block share: rings of tiles in dynamic shared memory, their barriers, and the
-// turns of work that the scheduler hands out to all others.
+// turns of work (turn.h) that the scheduler hands out to all others.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
@@ -7,6 +7,7 @@
 #include "kernels/sm90/order.h"
 #include "kernels/sm90/ptx/barrier.h"
 #include "kernels/sm90/ring.h"
+#include "kernels/sm90/turn.h"
 
 namespace regard {
 
@@ -17,8 +18,7 @@ constexpr Sm90ForwardLayout layout({.bytes = element_bytes,
                                     .block_k = block_k,
                                     .stages = config::stages});
 constexpr i32 stages = config::stages, q_stages = layout.q_stages;
-constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
-constexpr i32 consumers = config::warps / 4 - 1, consumer_warps = 4 * consumers;
+constexpr i32 consumer_warps = 4 * consumers;
 // Warps of the first warpgroup that load or, for 8-bit types, transpose V; the remaining one hands out work.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(config::dv);
@@ -27,39 +27,6 @@ constexpr bool stores_boxes = layout.stores_boxes(config::split, config::pack_gq
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(config::warps * wave == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
-
-/// If tiles are narrower than the rows that go through them together (a block's or a cluster's), its
-/// warpgroups see different tiles. With wide heads of 8-bit types the loop over tiles then costs more than
-/// that saves.
-constexpr bool tiles_by_warpgroup =
-    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || config::d <= 64);
-
-/// By whose rows the visible tiles are determined: each warpgroup's, in clusters also those of all; or only
-/// those of all.
-constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
-
-/// What a block sees of pages under a window: the first key that a row sees, and the end of the sinks.
-template <bool needed>
-struct SeenPages {
-  i32 first_key, sinks;
-
-  REGARD_DEVICE void set(i32 first, i32 end_of_sinks) { first_key = first, sinks = end_of_sinks; }
-};
-template <>
-struct SeenPages<false> {
-  static constexpr i32 first_key = 0, sinks = 0;
-
-  REGARD_DEVICE void set(i32, i32) {}
-};
-
-/// A block of work, handed out.
-struct Turn : SeenPages<paged && windowed> {
-  Sm90ForwardWork work;   // head -1: there is no more
-  i32 kv_head, end_head;  // end_head: past the last query head of kv_head
-  KeyTiles tiles;
-  VisibleTiles visible[visible_tile_ranges];
-  bool safe_softmax;  // redoes rows that overflowed
-};
 
 struct Sm90ForwardShared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
