@@ -106,8 +106,8 @@ def tensors(shape: Shape) -> dict[str, Any]:
     return found | {"o": torch.empty_like(found["q"])}
 
 
-def planned(problem: str, given: dict[str, Any]) -> Call:
-    plan = regard.plan(problem, target=TARGET)
+def planned(problem: str, given: dict[str, Any], family: str | None = None) -> Call:
+    plan = regard.plan(problem, target=TARGET, family=family)
     plan.prepare()
     run = {**given, "workspace": torch.empty(max(plan.workspace_bytes, 1), dtype=torch.uint8, device=DEVICE)}
     if DEVICE == "cpu":

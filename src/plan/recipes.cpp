@@ -24,6 +24,7 @@ std::span<const Recipe> recipes() {
          {&portable_decode, &portable_combine}},
 
         {"forward", forward, fwd, &sm90_forward, plan_sm90_forward, {&sm90_forward}},
+        {"forward", forward, fwd, &sm90_latent, plan_sm90_latent, {&sm90_latent}},
         {"forward", forward, fwd, &portable_forward, plan_portable_forward, {&portable_forward}},
         {"forward", forward, fwd, &cpu_forward, plan_cpu_forward, {&cpu_forward}},
 
@@ -33,6 +34,12 @@ std::span<const Recipe> recipes() {
          &sm90_forward,
          plan_sm90_forward_split,
          {&sm90_forward, &portable_combine}},
+        {"forward_split",
+         split_kv,
+         fwd,
+         &sm90_latent,
+         plan_sm90_latent_split,
+         {&sm90_latent, &portable_combine}},
         {"forward_split",
          split_kv,
          fwd,

@@ -115,7 +115,10 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 split=1 | "
         "fwd fp8 out=bf16 d=128",
         "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
-        "out=bf16 d=256"));
+        "out=bf16 d=256",
+        "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 | fwd bf16 d=576 dv=512 paged",
+        "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 split=1 | fwd fp16 d=576 "
+        "dv=512 softcap"));
 
 /// Backward kernels in all tiles of the target.
 class CudaBackward : public testing::TestWithParam<const char*> {};

@@ -53,6 +53,37 @@ TEST(EmulatedLatent, HopperLoadsVBesideK) {
   expect_right("fwd fp16 lse latent d=128 dv=64 b=2 h=2 s=150 mask=causal", hopper);
 }
 
+Path hopper_latent() {
+  return {"sm_90a", "sm90_latent"};
+}
+
+/// Two warpgroups, each with half of V's columns; K in one tensor and in its two parts.
+TEST(EmulatedLatent, HopperSharesATileOfK) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  const std::string sizes = " lse latent d=576 dv=512 hk=1 ";
+  expect_all_right({"fwd fp16 b=3 hq=16 sq=1 sk=200 paged=64 lengths" + sizes,
+                    "fwd fp16 b=2 hq=128 sq=2 sk=140 paged=16 lengths mask=causal k_rope" + sizes,
+                    "fwd bf16 b=3 hq=5 sq=4 sk=150 paged=48 table=sglang softcap=3 sink" + sizes},
+                   hopper_latent());
+}
+
+TEST(EmulatedLatent, HopperSplitsAndWindows) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  const std::string sizes = " lse latent d=576 dv=512 hk=1 ";
+  expect_all_right(
+      {"fwd fp16 b=2 hq=3 sq=1 sk=400 cache=3 lengths splits=2 sink k_rope" + sizes,
+       "fwd fp16 b=3 hq=4 sq=9 tq=20 varlen sk=300 paged=32 lengths mask=window:40,0,sink=2" + sizes},
+      hopper_latent());
+}
+
+/// Without a cache: sequences that fill their tensors, and packed ones.
+TEST(EmulatedLatent, HopperWithoutACache) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  expect_all_right({"fwd bf16 lse latent d=576 dv=512 b=1 h=2 s=150 mask=causal",
+                    "fwd fp16 lse latent d=576 dv=512 b=2 hq=2 hk=1 sq=3 tq=5 sk=90 tk=130 varlen k_rope"},
+                   hopper_latent());
+}
+
 TEST(EmulatedLatent, NewTokens) {
   for (const char* parts : {"", " k_rope"}) {
     expect_right(

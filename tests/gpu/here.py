@@ -45,6 +45,7 @@ GPUS = info()["gpus"]
 KIND = GPUS[0]["kind"] if GPUS else ""  # of their targets; conftest.py refuses to run with none, or with two
 # The families of Hopper's own kernels and of the portable ones.
 FAMILIES = ("sm90_forward", "portable_forward") if KIND == "cuda" else ("portable_forward",)
+LATENT_FAMILIES = (*FAMILIES, "sm90_latent") if KIND == "cuda" else FAMILIES
 BACKWARD_FAMILIES = tuple(family.replace("forward", "backward") for family in FAMILIES)
 
 
@@ -55,7 +56,9 @@ def targets() -> list[str]:
 
 
 def families_of(problem: str) -> tuple[str, ...]:
-    return BACKWARD_FAMILIES if problem.startswith("bwd ") else FAMILIES
+    if problem.startswith("bwd "):
+        return BACKWARD_FAMILIES
+    return LATENT_FAMILIES if " latent" in problem else FAMILIES
 
 
 def run_with_oracle(target: str, family: str, problem: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@
 namespace regard {
 namespace {
 
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
@@ -476,8 +477,8 @@ TEST(Plan, ARefusalReportsTheTileThatGotFarthest) {
   // Kernels that are switched off are reported as well.
   EXPECT_THAT(
       refusal("fwd bf16 b=1 h=8 s=900 d=64 bias=bh", {.disabled = {"portable_forward"}}),
-      EndsWith("portable_forward has; portable_forward: 'portable_forward' is switched off; take it out of "
-               "REGARD_DISABLE"));
+      AllOf(HasSubstr("sm90_forward: it has no bias; portable_forward has"),
+            EndsWith("portable_forward: 'portable_forward' is switched off; take it out of REGARD_DISABLE")));
   EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=64", {.family = "block_q=77"}),
               EndsWith("on sm_90a: only 'block_q=77' was asked for, and it does not match that; `regard "
                        "explain` lists the kernels for it"));

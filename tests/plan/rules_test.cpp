@@ -72,6 +72,11 @@ Tile tile192(Tile changes = {}) {
   return tile;
 }
 
+/// Hopper's tile for latent attention.
+Tile tile_latent() {
+  return {{"d", 576}, {"dv", 512}, {"block_q", 64}, {"block_k", 64}, {"warps", 12}, {"stages", 2}};
+}
+
 constexpr std::string_view fwd = "fwd bf16 b=2 h=4 s=1024 d=128";
 constexpr std::string_view biased = "fwd bf16 b=2 h=4 s=1024 d=128 bias=bh";
 constexpr std::string_view bwd = "bwd bf16 b=2 h=4 s=1024 d=128";
@@ -89,6 +94,12 @@ const std::vector<Scene>& accepted() {
        tile128()},
       {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 paged=7", "sm_90a", "sm90_forward", tile64()},
       {"pages_are_boxes", "fwd fp8 b=1 h=1 s=64 d=64 paged=48", "sm_90a", "sm90_forward", tile128()},
+      {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent paged=48", "sm_90a", "sm90_latent",
+       tile_latent()},
+      {"has_what_is_asked", "fwd fp16 b=1 h=1 s=64 d=576 dv=512 latent k_rope cache=2 left_padding", "sm_90a",
+       "sm90_latent", tile_latent()},
+      {"shared_memory_fits", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent", "sm_90a", "sm90_latent",
+       tile_latent()},
       {"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=64 cache=3 left_padding", "sm_90a", "sm90_forward",
        tile128()},
       {"new_tokens_on_target", "fwd bf16 b=2 h=4 sq=1 sk=64 d=128 snew=1 kv=int8 descale=head", "sm_80",
@@ -263,6 +274,23 @@ const std::vector<Refused>& refused_scenes() {
        "8-bit queries on a cache with batch_invariant"},
       {{"pages_are_boxes", "fwd fp8 b=1 h=1 s=64 d=64 paged=24", "sm_90a", "sm90_forward", tile128()},
        "8-bit keys and values in pages that are not a multiple of 16 rows"},
+      {{"pages_are_boxes", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent paged=8", "sm_90a", "sm90_latent",
+        tile_latent()},
+       "it takes pages of a multiple of 16 rows, in boxes; portable_forward takes any"},
+      {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=512 latent", "sm_90a", "sm90_latent", tile_latent()},
+       "it is for latent attention with d=576 and dv=512 alone"},
+      {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent paged=16 kv=int8 descale=tensor",
+        "sm_90a", "sm90_latent", tile_latent()},
+       "it has no keys and values of another type than that of Q; portable_forward has"},
+      {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent batch_invariant", "sm_90a",
+        "sm90_latent", tile_latent()},
+       "pages of every size"},
+      {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent paged=16 left_padding", "sm_90a",
+        "sm90_latent", tile_latent()},
+       "left padding in pages"},
+      {{"has_what_is_asked", "fwd bf16 b=1 h=1 s=64 d=576 dv=512 latent bits", "sm_90a", "sm90_latent",
+        tile_latent()},
+       "it has no bit masks; portable_forward has"},
       {{"kernel_takes_dtype", "fwd fp32 b=1 h=1 s=1 d=64", "sm_80", "portable_forward", tile128()},
        "it does not take fp32; it takes bf16, fp16"},
       {{"head_dims_fit", "fwd bf16 b=1 h=1 s=1 d=160", "sm_80", "portable_forward", tile128()},

@@ -244,6 +244,16 @@ def test_problems_of_caches_are_valid_and_figures_name_calls():
     assert len(groups.mixed_lengths()) == 64 and sorted(groups.mixed_lengths())[::63] == [128, 16384]
 
 
+def test_problems_of_latent_attention_are_valid_and_figures_name_calls():
+    latent = pytest.importorskip("bench.gpu.latent")
+    for group in latent.groups():
+        for shape in group.shapes.values():
+            regard.Problem(shape.problem)
+        times = dict.fromkeys([*group.shapes, latent.READ, latent.PRODUCT, latent.PORTABLE], 1.0)
+        valued = [row["name"] for row in latent.figures(group, times) if "value" in row]
+        assert len(valued) == 2 + len(group.shapes) and not any("FlashMLA" in name for name in valued)
+
+
 def test_pages_and_pictures_are_drawn_from_the_newest_results():
     """Also for the committed tables: no one writes figures by hand."""
     for page, text in tables.drawn([]).items():

@@ -10,6 +10,9 @@ using MakePlan = Result<Plan>(const Problem&, const Target&, const Target::Tile&
 extern const Kernel sm90_forward, portable_forward, portable_combine;
 MakePlan plan_sm90_forward, plan_sm90_forward_split, plan_portable_forward, plan_portable_forward_split;
 
+extern const Kernel sm90_latent;
+MakePlan plan_sm90_latent, plan_sm90_latent_split;
+
 extern const Kernel portable_decode;
 MakePlan plan_portable_decode;
 

@@ -99,8 +99,10 @@ Sm90ForwardSchedule grouped_batch_heads(const Plan& plan, std::int64_t work, std
   return group(together);
 }
 
-Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Tile& tile,
-                        const PlanOptions& options, std::int64_t parts) {
+}  // namespace
+
+Result<Plan> plan_sm90_parts(const Kernel& kernel, const Problem& p, const Target& target,
+                             const Target::Tile& tile, const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
   const std::int64_t block_q = tile.algorithm.block_q;
   if (cuts_at_multiples(p))
@@ -112,8 +114,8 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
   const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
-  Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
-  stage.shared_bytes = shared_bytes(stage.key);
+  Stage stage = stage_of(p, target, kernel, &tile, std::min(work, blocks), 0);
+  stage.shared_bytes = kernel.dynamic_shared_bytes(stage.key);
   Sm90ForwardSchedule schedule = grouped_batch_heads(plan, work, rows_of_head > 0 ? p.hk : p.hq);
   if (rows_of_head > 0) schedule.row_bits = std::countr_zero(static_cast<u64>(rows_of_head));
   schedule.box_k = static_cast<i32>(keys_of_box(p, tile.algorithm.block_k));
@@ -130,25 +132,18 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   return finish(std::move(plan));
 }
 
-}  // namespace
-
-Result<Plan> plan_sm90_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                               const PlanOptions& options) {
-  return plan_parts(problem, target, tile, options, 1);
-}
-
-Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
-                                     const PlanOptions& options) {
+Result<Plan> plan_sm90_split(const Kernel& kernel, const Problem& problem, const Target& target,
+                             const Target::Tile& tile, const PlanOptions& options) {
   if (problem.splits > 0 || problem.batch_invariant)
-    return plan_parts(problem, target, tile, options, problem.splits);
+    return plan_sm90_parts(kernel, problem, target, tile, options, problem.splits);
   // At least two tiles per part: the first and the last do not overlap with other work.
   const std::int64_t most = most_parts(problem, 2 * tile.algorithm.block_k);
   const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
-  Result<Plan> best = plan_parts(problem, target, tile, options, fewest);
+  Result<Plan> best = plan_sm90_parts(kernel, problem, target, tile, options, fewest);
   if (!best) return best;
   double least = cost_seconds(*best);
   for (std::int64_t parts = fewest + 1; parts <= most; ++parts) {
-    Result<Plan> other = plan_parts(problem, target, tile, options, parts);
+    Result<Plan> other = plan_sm90_parts(kernel, problem, target, tile, options, parts);
     if (!other) continue;
     const double seconds = cost_seconds(*other);
     if (seconds >= least) continue;
@@ -158,15 +153,25 @@ Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& targe
   return best;
 }
 
-namespace {
+Result<Plan> plan_sm90_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                               const PlanOptions& options) {
+  return plan_sm90_parts(sm90_forward, problem, target, tile, options, 1);
+}
 
-std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                     const PlanOptions& options) {
+  return plan_sm90_split(sm90_forward, problem, target, tile, options);
+}
+
+std::vector<ScheduleNumber> sm90_schedule_numbers(const Schedule& bytes) {
   const auto s = bytes.as<Sm90ForwardSchedule>();
   std::vector<ScheduleNumber> numbers = {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
   if (s.row_bits > 0) numbers.push_back({"row_bits", s.row_bits});
   if (s.box_k > 0) numbers.push_back({"box_k", s.box_k});
   return numbers;
 }
+
+namespace {
 
 constexpr Feature features[] = {Feature::wgmma, Feature::tma};
 constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps,
@@ -175,16 +180,17 @@ constexpr AlgorithmField optional[] = {&Algorithm::warp_groups, &Algorithm::clus
 
 }  // namespace
 
-const Kernel sm90_forward{.name = "sm90_forward",
-                          .features = features,
-                          .depends_on = inner_loop_on_hopper,
-                          .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), schedule_numbers},
-                          .required = required,
-                          .optional = optional,
-                          .rules = sm90_forward_rules,
-                          .seconds = sm90_forward_seconds,
-                          .dynamic_shared_bytes = shared_bytes,
-                          .variants = sm90_forward_variants,
-                          .boxes = sm90_forward_boxes};
+const Kernel sm90_forward{
+    .name = "sm90_forward",
+    .features = features,
+    .depends_on = inner_loop_on_hopper,
+    .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), sm90_schedule_numbers},
+    .required = required,
+    .optional = optional,
+    .rules = sm90_forward_rules,
+    .seconds = sm90_forward_seconds,
+    .dynamic_shared_bytes = shared_bytes,
+    .variants = sm90_forward_variants,
+    .boxes = sm90_forward_boxes};
 
 }  // namespace regard

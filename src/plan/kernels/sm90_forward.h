@@ -1,4 +1,5 @@
-// Declarations shared by the parts of the host half of kernels/sm90/forward.cu.
+// Declarations shared by the parts of the host half of kernels/sm90/forward.cu, and by that of latent.cu,
+// whose blocks get their work in the same way.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
@@ -23,6 +24,15 @@ std::int64_t pack_gqa_work(const Problem&, std::int64_t block_q);
 /// together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
+/// A stage of the kernel, whose schedule is Sm90ForwardSchedule, and the merge if there are parts.
+Result<Plan> plan_sm90_parts(const Kernel&, const Problem&, const Target&, const Target::Tile&,
+                             const PlanOptions&, std::int64_t parts);
+/// The same with as many parts as the caller says, or as cost least.
+Result<Plan> plan_sm90_split(const Kernel&, const Problem&, const Target&, const Target::Tile&,
+                             const PlanOptions&);
+/// Of Sm90ForwardSchedule.
+std::vector<ScheduleNumber> sm90_schedule_numbers(const Schedule&);
+
 /// The layout for the two halves of a key.
 Sm90ForwardLayout sm90_layout(const Signature&, const Algorithm&);
 inline Sm90ForwardLayout sm90_layout(const KernelKey& key) {
@@ -30,6 +40,7 @@ inline Sm90ForwardLayout sm90_layout(const KernelKey& key) {
 }
 
 /// sm90_forward_rules.cpp
+Refusal ragged_maps_fit(const Question&);
 std::span<const Rule> sm90_forward_rules();
 std::vector<KernelKey> sm90_forward_variants(const Question&, const KernelKey&);
 /// sm90_forward_cost.cpp

@@ -128,6 +128,8 @@ Refusal packs_gqa(const Question& q) {
   return too_large_for(q, "few query rows of many heads");
 }
 
+}  // namespace
+
 Refusal ragged_maps_fit(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t most = Sm90ForwardLayout::most_map_rows;
@@ -136,6 +138,8 @@ Refusal ragged_maps_fit(const Question& q) {
   return fmt::format("{}={} is too large for its tensor maps; with lengths sequences have at most {} rows",
                      queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
 }
+
+namespace {
 
 Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
