@@ -44,9 +44,12 @@ class LatentConsumer {
     if (threadIdx.x % wave == 0) barrier.arrive();
   }
 
+  /// x of the first lane in every lane, so that it can be held in a uniform register, as products take it.
+  REGARD_DEVICE static u32 uniform(u32 x) { return __shfl_sync(whole_warp, x, 0); }
+
   /// The descriptor of this warpgroup's half of V.
   REGARD_DEVICE MatrixDescriptor half_of_v() const {
-    return {memory_.k(ring_.slot, half_ * boxes_of_half), static_cast<u32>(box_of_k)};
+    return {uniform(memory_.k(ring_.slot, half_ * boxes_of_half)), static_cast<u32>(box_of_k)};
   }
   REGARD_DEVICE void done_with_half() { arrive(shared_.k_empty[ring_.slot][1 + half_]); }
 
@@ -149,7 +152,7 @@ class ScoresConsumer : LatentConsumer {
       Ring<stages> next = ring_;
       next.advance();
       begin_scores(s, next.slot, next.parity);
-      wgmma_wait<1>();
+      wgmma_wait<pairs_of_tile>();
       done_with_half();
       ring_ = next;
       wgmma_wait<0>();
@@ -163,25 +166,27 @@ class ScoresConsumer : LatentConsumer {
     ring_.advance();
   }
 
-  /// Begins S = Q K^T of the tile in a slot, box by box as they arrive.
+  /// Begins S = Q K^T of the tile in a slot, pair by pair of boxes as they arrive; each is a group.
   REGARD_DEVICE void begin_scores(ForwardScores& s, i32 slot, u32 parity) {
-    u32 q_address = memory_.q(), k_address = memory_.k(slot, 0);
-    // Otherwise the compiler would keep the operands of all steps in registers over all tiles.
-    asm volatile("" : "+r"(q_address), "+r"(k_address));
-    const MatrixDescriptor q(q_address, 0), k(k_address, 0);
+    const MatrixDescriptor q(memory_.q(), 0), k(uniform(memory_.k(slot, 0)), 0);
 #pragma unroll
-    for (i32 i = 0; i < boxes; ++i) {
-      const i32 box = i == 0 ? boxes - 1 : i - 1;  // in the order in which they are loaded
-      shared_.k_full[slot][box].wait(parity);
+    for (i32 pair = 0; pair < pairs_of_tile; ++pair) {
+      const i32 first_box = pair == 0 ? boxes - 1 : 2 * (pair - 1);
+      shared_.k_full[slot][pair].wait(parity);
       wgmma_fence();  // after each wait: otherwise ptxas serialises the products
-      const auto in_q = [&](i32 step) { return q.low_at(box * group_rows * box_bytes + step * step_bytes); };
-      const auto in_k = [&](i32 step) { return k.low_at(box * box_of_k + step * step_bytes); };
-      if (i == 0)
+      const auto in_q = [&](i32 step) {
+        return q.low_at((first_box + step / steps_per_box) * group_rows * box_bytes +
+                        step % steps_per_box * step_bytes);
+      };
+      const auto in_k = [&](i32 step) {
+        return k.low_at((first_box + step / steps_per_box) * box_of_k + step % steps_per_box * step_bytes);
+      };
+      if (pair == 0)
         multiply_tiles<steps_per_box>(s, in_q, in_k);
       else
-        multiply_tiles<steps_per_box, Transposed::none, true>(s, in_q, in_k);
+        multiply_tiles<2 * steps_per_box, Transposed::none, true>(s, in_q, in_k);
+      wgmma_commit();
     }
-    wgmma_commit();
   }
   REGARD_DEVICE void done_with_scores() { arrive(shared_.k_empty[ring_.slot][0]); }
 
@@ -311,8 +316,8 @@ class OutputConsumer : LatentConsumer {
     wait_until_handed();
     // They have arrived, as the scores came from them; this thread has to see that, too.
 #pragma unroll
-    for (i32 box = boxes_of_half; box < halves * boxes_of_half; ++box)
-      shared_.k_full[ring_.slot][box].wait(ring_.parity);
+    for (i32 pair = pair_of_box(boxes_of_half); pair < pairs_of_tile; ++pair)
+      shared_.k_full[ring_.slot][pair].wait(ring_.parity);
     if (__any_sync(whole_warp, shared_.rescales[warp()])) {
       float factor[2];
       take(factor);

@@ -91,12 +91,14 @@ class LatentLoader {
       const BoxesOfPart some(part);
       shared_.k_empty[slot][part].wait(ring_.parity ^ 1);
       __syncwarp();
-      if (lane() < some.count) shared_.k_full[slot][some.first + lane()].expect(box_of_k);
+      const i32 expected = some.first + 2 * lane();
+      if (expected < some.first + some.count)
+        shared_.k_full[slot][pair_of_box(expected)].expect(min(some.count, 2) * box_of_k);
       __syncwarp();  // the bytes are expected
       const i32 in_part = lane() / row_parts_, box = some.first + in_part;
       if (in_part >= some.count) continue;
-      load_box_of_k(memory_.k(slot, box) + first_row_ * box_bytes, shared_.k_full[slot][box], box, place,
-                    turn.kv_head);
+      load_box_of_k(memory_.k(slot, box) + first_row_ * box_bytes, shared_.k_full[slot][pair_of_box(box)],
+                    box, place, turn.kv_head);
     }
     ring_.advance();
   }

@@ -37,9 +37,16 @@ struct BoxesOfPart {
 };
 constexpr i32 parts_of_tile = 1 + halves;
 
+/// Boxes share a barrier in pairs, except the last one, so that Q K^T can begin before a tile is complete. A
+/// pair's products are a group of their own: the first pair is the last box.
+constexpr i32 pairs_of_tile = 1 + (boxes - 1) / 2;
+REGARD_DEVICE constexpr i32 pair_of_box(i32 box) {
+  return box == boxes - 1 ? 0 : 1 + box / 2;
+}
+
 struct Sm90LatentShared {
   Barrier q_full, q_empty;
-  Barrier k_full[stages][boxes], k_empty[stages][parts_of_tile];
+  Barrier k_full[stages][pairs_of_tile], k_empty[stages][parts_of_tile];
   // What the warpgroup of the scores hands to the other one: the weights of a tile with the factors of O, and
   // at the end of a turn the factors alone.
   Barrier p_full, p_empty;
@@ -64,7 +71,7 @@ struct Sm90LatentShared {
       p_full.init(4);
       p_empty.init(4);
     }
-    if (i < stages * boxes) k_full[0][i].init(1);
+    if (i < stages * pairs_of_tile) k_full[0][i].init(1);
     if (i < stages * parts_of_tile) k_empty[0][i].init(4);
     if (i < 2) {
       turn_full[i].init(1);
@@ -75,7 +82,7 @@ struct Sm90LatentShared {
 };
 
 static_assert(sizeof(Sm90LatentShared) <= Sm90LatentLayout::static_bytes);
-static_assert(stages * boxes <= wave);
+static_assert(stages * pairs_of_tile <= wave);
 
 /// Q, the ring of K and the weights, one after the other.
 class Sm90LatentMemory {

@@ -22,6 +22,7 @@ namespace regard {
 namespace {
 
 using testing::AllOf;
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
