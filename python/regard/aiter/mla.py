@@ -12,7 +12,7 @@ from ..errors import RefusedError, invalid
 from ..flash_attn.words import is_on, sequences_between, soft_cap
 from ..torch import attention
 from ..torch.splits import splits_of_unknown_lengths
-from ..torch.tensors import refuse_others, refuse_without_strides, written
+from ..torch.tensors import is_eager, refuse_others, refuse_without_strides, written
 from ..words import count, number
 from .words import descale_options
 
@@ -131,7 +131,7 @@ def _options(
     sq = count("max_seqlen_q", max_seqlen_q, 0)
     options: dict[str, Any] = {"offsets_q": qo_indptr, "sq": sq, "page_offsets": indptr, "last_page_lengths": last}
     # Calls of similar lengths share a plan; on a GPU the lengths are not read.
-    longest = int(indptr.diff().max()) if batch and indptr.is_cpu else indices.shape[0]
+    longest = int(indptr.diff().max()) if batch and indptr.is_cpu and is_eager(q) else indices.shape[0]
     most = 1 << (max(longest, 1) - 1).bit_length()
     splits = splits_of_unknown_lengths(q.device, batch, sq, q.shape[1], max(kv.shape[2], 1))
     return {**options, "page_list": indices[: batch * most], "sk": most * kv.shape[1], **splits}
@@ -192,18 +192,23 @@ def _rows_of_rank(
 def _attend(q: Tensor, kv: Tensor, o: Tensor, options: dict[str, Any]) -> Tensor:
     """Writes o, and returns the log-sum-exp [hq, tokens]."""
     if o.dtype != q.dtype:
-        options["o"], options["out"] = o.detach(), dtype_word("o", o)
-    else:
-        options["out"] = o.detach()
+        options["out"] = dtype_word("o", o)
+    eager = is_eager(q)
+    if eager:
+        options["o" if "out" in options else "out"] = o.detach()
+    found: Any
     if o.shape[2] == kv.shape[3]:  # K has no columns beside those of V
         if "descale_k" in options:
             options["descale_v"] = options["descale_k"]
-        _, lse = attention(q, kv, kv, lse=True, **options)
+        found = attention(q, kv, kv, lse=True, **options)
     else:
-        _, lse = attention(q, kv, None, dv=o.shape[2], lse=True, **options)
-    written(o)
-    found: Tensor = lse
-    return found
+        found = attention(q, kv, None, dv=o.shape[2], lse=True, **options)
+    if eager:
+        written(o)
+    else:
+        o.copy_(found[0])
+    lse: Tensor = found[1]
+    return lse
 
 
 def _refused(name: str, why: str) -> Any:

@@ -10,6 +10,7 @@ import jax
 from .. import _core
 from ..arrays import longest
 from ..errors import invalid
+from ..kv_cache import refuse_no_values
 from ..shapes import warn_if_swapped
 from ..unknown import refuse_unknown
 from ..words import whole
@@ -78,6 +79,9 @@ def attention(
     each sequence, and the changed k and v are further results. XLA writes into the same memory if the compiled program
     does not use the cache again, and it is donated to it (donate_argnames of jax.jit). Caches have no gradients.
 
+    Latent attention (MLA): v=None says that v is the first dv columns of k: give dv=, or the columns of k after them as
+    an array of its own, k_rope=. There are no gradients. With k_new the changed k, and k_rope, are further results.
+
     q, k, v, bias and sink have gradients, in reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
     a logical length are 0.
 
@@ -85,7 +89,11 @@ def attention(
     nothing here solves. Errors that only show when a program runs are raised by JAX, with the same message: as a
     JaxRuntimeError or a ValueError.
     """
-    arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
+    arrays = {"q": _array("q", q), "k": _array("k", k)}
+    if v is None:
+        refuse_no_values(options)
+    else:
+        arrays["v"] = _array("v", v)
     if "layout" not in options and arrays["q"].ndim == arrays["k"].ndim == 4:
         warn_if_swapped(*arrays["q"].shape[1:3], *arrays["k"].shape[1:3])
     target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))

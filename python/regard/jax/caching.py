@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from ..errors import invalid
+from ..kv_cache import refuse_no_values
 from ..unknown import refuse_unknown
 from ..words import whole
 from .attend import arrays_among, refuse_others, words_among
@@ -18,9 +19,9 @@ from .sharded import with_equal_axes
 from .values import hashable
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
-def _compiled(call: Call, k: jax.Array, v: jax.Array, *arrays: jax.Array) -> Arrays:
-    results: Arrays = batched(call)(*with_equal_axes((k, v, *arrays))[0])
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _compiled(call: Call, cache: Arrays, *arrays: jax.Array) -> Arrays:
+    results: Arrays = batched(call)(*with_equal_axes((*cache, *arrays))[0])
     return results
 
 
@@ -30,6 +31,7 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     Returns (k, v), with descale="token" also descale_k and descale_v, which are written as well. k and v are donated:
     the results take their memory, and the arrays that were passed can no longer be used. Inside of a compiled program
     they take it if the program does not use them again, and it was given them by donation (donate_argnames of jax.jit).
+    A latent cache (v=None and v_new=None, with dv= or k_rope=) returns (k,) or (k, k_rope).
 
     There are no gradients.
     """
@@ -37,10 +39,16 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     threads = whole("threads", options.pop("threads", None) or 0)
     refuse_others(options)
     refuse_unknown(options)
-    arrays = arrays_among({"k": k, "v": v, "k_new": k_new, "v_new": v_new})
-    if len(arrays) < 4:
-        raise invalid("k, v, k_new and v_new are all needed: the cache and the new tokens")
-    arrays |= arrays_among(options)
-    call = Call("append", tuple(arrays), words_among(options), (), target, family, threads)
-    results: Arrays = _compiled(call, *arrays.values())
+    if v is None and v_new is None:
+        refuse_no_values(options)
+        cache, new = arrays_among({"k": k, "k_rope": options.pop("k_rope", None)}), arrays_among({"k_new": k_new})
+        needed = "k and k_new are", cache.keys() >= {"k"} and len(new) == 1
+    else:
+        cache, new = arrays_among({"k": k, "v": v}), arrays_among({"k_new": k_new, "v_new": v_new})
+        needed = "k, v, k_new and v_new are all", len(cache) == len(new) == 2
+    if not needed[1]:
+        raise invalid(f"{needed[0]} needed: the cache and the new tokens")
+    new |= arrays_among(options)
+    call = Call("append", (*cache, *new), words_among(options), (), target, family, threads)
+    results: Arrays = _compiled(call, tuple(cache.values()), *new.values())
     return results

@@ -25,6 +25,10 @@ def attend(call: Call, *arrays: jax.Array) -> Arrays:
 
 def _forward(call: Call, *arrays: Any) -> tuple[Arrays, Any]:
     requested = {name: None for name, array in zip(call.names, arrays, strict=True) if array.perturbed}
+    if requested and "v" not in call.names:
+        raise RefusedError(
+            "latent attention (v=None) has no gradients: pass jax.lax.stop_gradient of its arrays, or v, k[..., :dv]"
+        )
     for name in _WITHOUT:
         if name in requested:
             raise RefusedError(f"{name} has no gradient: pass jax.lax.stop_gradient({name})")

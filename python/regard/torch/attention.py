@@ -61,7 +61,7 @@ def attention(
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" selects another order of the axes;
     without it, [b, h, s, d], as PyTorch's own attention takes it, would run as [b, s, h, d], with a wrong result.
     Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied. Latent
-    attention (v=None) has no gradients, and runs eagerly.
+    attention (v=None) has no gradients.
 
     q, k, v, bias and sink have gradients; lse has none, and differentiating through it raises an error. Recorded calls
     take no out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives.
@@ -77,7 +77,7 @@ def attention(
         if v is not None:
             refuse_types(q=q, k=k, v=v)
         refuse_types(q=q, k=k)
-        return latent_attention(q, k, lse, dropout_mask, options)
+        return latent_attention(q, k, lse, dropout_mask, generator, options)
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
     if "out" in options:
         out = options.pop("out")

@@ -10,25 +10,24 @@ from torch import Tensor
 
 from ..call import run_call
 from ..errors import RefusedError
-from .encoding import decode, encode, without_empty_lists
+from .encoding import SCHEMA, decode, encode, without_empty_lists
 from .latent import latent_append
 from .operators import refuse_devices
 from .shapes import Sizes
 from .tensors import bare, is_eager, refuse_own_functions, refuse_types, written
 
 APPEND, ATTENTION = "regard::append", "regard::attention_appended"
-_OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
 _FACTORS = "Tensor(c!)? descale_k, Tensor(d!)? descale_v"  # those of each token, which are written
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _DEVICES = ("cpu", "cuda")
 _OF_CACHES = ("k_new", "page_table", "page_list", "cache_index", "cache", "left_padding")
 
 torch.library.define(
-    APPEND, f"(Tensor(a!) k, Tensor(b!) v, Tensor k_new, Tensor v_new, {_FACTORS}, {_OPTIONS}) -> ()", tags=_TAGS
+    APPEND, f"(Tensor(a!) k, Tensor(b!) v, Tensor k_new, Tensor v_new, {_FACTORS}, {SCHEMA}) -> ()", tags=_TAGS
 )
 torch.library.define(
     ATTENTION,
-    f"(Tensor q, Tensor(a!) k, Tensor(b!) v, Tensor k_new, Tensor v_new, {_FACTORS}, {_OPTIONS}) -> (Tensor, Tensor)",
+    f"(Tensor q, Tensor(a!) k, Tensor(b!) v, Tensor k_new, Tensor v_new, {_FACTORS}, {SCHEMA}) -> (Tensor, Tensor)",
     tags=_TAGS,
 )
 _append_op = torch.ops.regard.append.default

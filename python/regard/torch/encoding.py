@@ -15,6 +15,8 @@ from torch import Tensor
 
 from ..errors import wrong_type
 
+SCHEMA = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # of the options of an operator
+
 
 class Encoded(NamedTuple):
     tensors: list[Tensor]

@@ -16,20 +16,19 @@ from ..call import run_call
 from ..errors import invalid
 from .autograd import gradients, of_options, second_derivative
 from .batching import each_rule, forward_rule
-from .encoding import decode
+from .encoding import SCHEMA, decode
 from .profiling import BACKWARD, FORWARD
 from .shapes import Sizes
 from .tensors import INPUTS, bare, tensor_names
 
 _DEVICES = ("cpu", "cuda")
-_OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 
 # torch.library.custom_op would do the same in one step, but each call would cost three times as much.
-torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {SCHEMA}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
     BACKWARD,
-    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias, "
+    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {SCHEMA}, bool wants_bias, "
     "Tensor? grad_lse=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
     tags=_TAGS,
