@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("python", "python/vllm_front")]
-from vllm_cases import HK, PAGE, PAGES, D, Layer, close, steps_in_one_place  # noqa: E402
+from vllm_cases import Layer, close, gpu_cache, steps_in_one_place  # noqa: E402
 from vllm_host import Host  # noqa: E402
 
 from planned import captured  # noqa: E402
@@ -35,10 +35,7 @@ OPTIONS = {
 
 def layer_on_gpu(tokens_first, **options):
     layer = Layer(torch.bfloat16, **options)
-    shape = (PAGES, PAGE, HK, 2 * D) if tokens_first else (PAGES, HK, PAGE, 2 * D)
-    layer.cache = torch.full(shape, float("nan"), dtype=torch.bfloat16, device="cuda")
-    if tokens_first:
-        layer.cache = layer.cache.transpose(1, 2)
+    layer.cache = gpu_cache(tokens_first, layer.dtype, "cuda")
     return layer
 
 

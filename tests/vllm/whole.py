@@ -43,6 +43,14 @@ CONFIG = {
     "eos_token_id": 2,
     "dtype": "float32",
 }
+MODEL = {
+    "skip_tokenizer_init": True,
+    "enforce_eager": True,
+    "dtype": "float32",
+    "max_model_len": 128,
+    "block_size": 32,
+    "seed": 1,
+}
 SERVER = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -115,16 +123,7 @@ def serve(ours: bool) -> None:
         calls.clear()
         with tempfile.TemporaryDirectory() as folder:
             write_model(Path(folder))
-            server = LLM(
-                folder,
-                skip_tokenizer_init=True,
-                enforce_eager=True,
-                dtype="float32",
-                max_model_len=128,
-                block_size=32,
-                seed=1,
-                **setting,
-            )
+            server = LLM(folder, **MODEL, **setting)
         sampling = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True, detokenize=False)
         turns = [server.generate([{"prompt_token_ids": p} for p in prompts()], sampling) for _ in range(2)]
         tokens = [[list(one.outputs[0].token_ids) for one in turn] for turn in turns]

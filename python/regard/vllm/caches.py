@@ -12,18 +12,18 @@ from ..errors import invalid
 EIGHT_BITS = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 
 
-def keys_and_values(kv_cache: Tensor, kv_cache_dtype: str, head_size: int) -> tuple[Tensor, Tensor]:
+def keys_and_values(kv_cache: Tensor, kv_cache_dtype: str, head_size: int, for_cpu: bool) -> tuple[Tensor, Tensor]:
     """K and V, [pages, page, heads, d], of a cache [pages, heads, page, 2 d], without a copy.
 
-    On a CPU a head's keys come before its values, so that each of the two is contiguous; on a GPU, where the rows of a
-    page can have any strides, a key lies beside its value.
+    for_cpu: there a head's keys come before its values, so that each of the two is contiguous. On a GPU, where the
+    rows of a page can have any strides, a key lies beside its value.
     """
     if kv_cache_dtype in EIGHT_BITS:
         kv_cache = kv_cache.view(EIGHT_BITS[kv_cache_dtype])  # vLLM allocates bytes
     pages, heads, page, width = kv_cache.shape
     of_page, of_head, of_row, of_number = kv_cache.stride()
     first_v, of_values = head_size, width - head_size
-    if kv_cache.is_cpu:
+    if for_cpu:
         if width != 2 * head_size:
             raise invalid(
                 f"the KV cache has rows of {width} numbers for heads of {head_size}: on a CPU keys and values must "

@@ -44,7 +44,8 @@ class RegardImpl(AttentionImpl):
         if self.dcp_world_size > 1 or self.pcp_world_size > 1:
             raise RefusedError("context parallelism is not supported: use vLLM's own backend")
         config = get_current_vllm_config_or_none()
-        if current_platform.is_cpu() and config is not None and config.kv_transfer_config is not None:
+        self._on_cpu = current_platform.is_cpu()
+        if self._on_cpu and config is not None and config.kv_transfer_config is not None:
             raise RefusedError("KV connectors are not supported on a CPU: use vLLM's own backend")
         self.num_heads = num_heads
         self.head_size = head_size
@@ -89,7 +90,7 @@ class RegardImpl(AttentionImpl):
             k, v = _first(key, tokens), _first(value, tokens)
             options |= {"offsets_k": starts, "sk": most}
         else:
-            k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size)
+            k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size, self._on_cpu)
             options |= {"page_table": attn_metadata.block_table, "lengths_k": attn_metadata.seq_lens}
             options |= factors(layer, self.kv_cache_dtype)
         q, out = _first(query, tokens), _first(output, tokens)
@@ -102,7 +103,7 @@ class RegardImpl(AttentionImpl):
         """Writes a key and a value for each slot; key and value can have more rows than there are slots."""
         if self.attn_type in _WITHOUT_CACHE:
             return
-        k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size)
+        k, v = keys_and_values(kv_cache, self.kv_cache_dtype, self.head_size, self._on_cpu)
         tokens = slot_mapping.shape[0]
         new = _first(key, tokens), _first(value, tokens)
         append(k, v, *new, slots=slot_mapping, **factors(layer, self.kv_cache_dtype))

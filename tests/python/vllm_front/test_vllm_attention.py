@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from vllm_cases import HK, HQ, PAGE, D, Layer, batches, close, steps_in_one_place  # noqa: E402
+from vllm_cases import HK, HQ, PAGE, D, Layer, batches, close, gpu_cache, steps_in_one_place  # noqa: E402
 from vllm_host import Host  # noqa: E402
 
 from cached import ints, numbers  # noqa: E402
@@ -82,6 +82,35 @@ def test_tokens_without_a_slot_and_requests_without_queries(host):
 
 def test_batches_in_one_place_with_one_bound(host):
     for found, expected in steps_in_one_place(Layer(), captured=lambda step: step):
+        close(found, expected)
+
+
+def layer_for_gpus(host, tokens_first, **options):
+    """With the caches of a GPU, which is_cpu says this is not, in memory of the CPU."""
+    host.is_cpu = False
+    layer = Layer(**options)
+    layer.cache = gpu_cache(tokens_first, layer.dtype, "cpu")
+    return layer
+
+
+@pytest.mark.parametrize("tokens_first", [False, True], ids=["heads first", "tokens first"])
+@pytest.mark.parametrize("options", [OPTIONS["plain"], OPTIONS["window and sinks"]], ids=["plain", "window and sinks"])
+def test_metadata_by_the_builders_for_gpus(host, tokens_first, options):
+    layer = layer_for_gpus(host, tokens_first, **options)
+    for i, batch in enumerate(batches("gpu_batches.json")):
+        made = layer.builder.build(0, batch)
+        names = ("num_actual_tokens", "max_query_len", "query_start_loc", "seq_lens", "block_table", "causal")
+        assert all(torch.equal(*map(torch.as_tensor, (getattr(made, x), getattr(batch, x)))) for x in names)
+        found, expected = layer.step(batch, seed=10 * (i // 2))  # a step padded has the same tokens
+        tokens = len(expected)
+        assert batch.padded or tokens == batch.num_actual_tokens
+        close(found[:tokens], expected)
+        assert found[tokens:].isnan().all()
+
+
+@pytest.mark.parametrize("tokens_first", [False, True], ids=["heads first", "tokens first"])
+def test_batches_in_one_place_in_a_cache_for_gpus(host, tokens_first):
+    for found, expected in steps_in_one_place(layer_for_gpus(host, tokens_first), captured=lambda step: step):
         close(found, expected)
 
 

@@ -82,12 +82,12 @@ def test_where_keys_lie_in_a_cache(host):
     from regard.vllm.caches import keys_and_values
 
     cache = torch.arange(3 * HK * PAGE * 2 * D).view(3, HK, PAGE, 2 * D)
-    k, v = keys_and_values(cache, "auto", D)
+    k, v = keys_and_values(cache, "auto", D, True)
     assert k.shape == v.shape == (3, PAGE, HK, D) and k.stride(1) == D
     assert torch.equal(v[1, 0, 1], cache[1, 1].flatten()[PAGE * D :][:D])
 
     rows = torch.empty(3, PAGE, HK, 2 * D, device="meta").transpose(1, 2)  # of a GPU, tokens before heads
-    k, v = keys_and_values(rows, "auto", D)
+    k, v = keys_and_values(rows, "auto", D, False)
     assert k.shape == v.shape == (3, PAGE, HK, D) and k.stride() == v.stride() == (
         HK * PAGE * 2 * D,
         2 * D * HK,
@@ -95,9 +95,11 @@ def test_where_keys_lie_in_a_cache(host):
         1,
     )
     assert (k.storage_offset(), v.storage_offset()) == (0, D)
-    assert keys_and_values(rows.to(torch.uint8), "fp8_e5m2", D)[1].dtype == torch.float8_e5m2
+    assert keys_and_values(rows.to(torch.uint8), "fp8_e5m2", D, False)[1].dtype == torch.float8_e5m2
     with pytest.raises(ValueError, match="rows of 64 numbers for heads of 48: on a CPU keys and values must have the"):
-        keys_and_values(cache, "auto", 48)
+        keys_and_values(cache, "auto", 48, True)
+    with pytest.raises(ValueError, match="the rows of a head's page lie together; those of this cache are 128 apart"):
+        keys_and_values(cache.transpose(1, 2).contiguous().transpose(1, 2), "auto", D, True)
 
 
 def test_metadata_holds_the_tensors_of_the_batch(host, backend):

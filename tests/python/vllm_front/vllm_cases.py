@@ -16,12 +16,24 @@ from cached import ints, numbers
 HQ, HK, D, PAGE, PAGES = 4, 2, 32, 32, 16
 
 
-def batches():
-    """Six steps of one vLLM server in order: prompts of 1 to 70 tokens in chunks of 32 tokens, and decoded tokens."""
-    for batch in json.loads(Path(__file__).with_name("batches.json").read_text()):
+def batches(file="batches.json"):
+    """Six steps of one vLLM server in order: prompts of 1 to 70 tokens in chunks of 32 tokens, and decoded tokens.
+
+    gpu_batches.json has such steps, each also padded as for a full graph, by the builders of metadata for GPUs: what
+    tests/vllm/record.py writes.
+    """
+    for batch in json.loads(Path(__file__).with_name(file).read_text()):
+        batch.setdefault("block_table_tensor", batch.get("block_table"))
         tensors = {name: ints(*batch[name]) for name in ("query_start_loc", "seq_lens", "block_table_tensor")}
         tensors["slot_mapping"] = torch.tensor(batch["slot_mapping"])
         yield SimpleNamespace(**{**batch, **tensors, "mm_req_doc_ranges": None, "rswa_prefix_lens": None})
+
+
+def gpu_cache(tokens_first, dtype, device):
+    """A key beside its value; of a page, heads before tokens, or tokens before heads."""
+    shape = (PAGES, PAGE, HK, 2 * D) if tokens_first else (PAGES, HK, PAGE, 2 * D)
+    cache = torch.full(shape, math.nan, dtype=dtype, device=device)
+    return cache.transpose(1, 2) if tokens_first else cache
 
 
 def factor(*values):
