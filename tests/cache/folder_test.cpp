@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cache_fixture.h"
+#include "support/own_program.h"
 
 namespace regard {
 namespace {
@@ -268,7 +269,7 @@ TEST_F(CacheFolder, TheWarningComesOncePerProcess) {
     const int log = ::open((root_ + "/log").c_str(), O_WRONLY | O_CREAT, 0600);
     dup2(log, STDERR_FILENO);
     unsetenv("GTEST_OUTPUT");  // that is for this process, and a format unknown to the child gives a warning
-    execl("/proc/self/exe", "test_cache", "--gtest_filter=CacheFolder.WritableByOthers*", nullptr);
+    test::become_own_program("--gtest_filter=CacheFolder.WritableByOthers*");
     return 98;
   }));
   EXPECT_EQ(status, 0);

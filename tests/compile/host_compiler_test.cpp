@@ -27,6 +27,7 @@
 #include "compile/machine_options.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
+#include "support/own_program.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 
@@ -235,7 +236,7 @@ std::string stderr_of(const std::string& test, const std::string& log_topics, co
     dup2(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
     dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
     setenv("REGARD_LOG", log_topics.c_str(), 1);
-    execl("/proc/self/exe", "test_compile", ("--gtest_filter=HostCompiler." + test).c_str(), nullptr);
+    test::become_own_program("--gtest_filter=HostCompiler." + test);
     _exit(98);
   }
   int status = 0;

@@ -5,10 +5,16 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "base/machine.h"
 #include "device/cpu/cpu.h"
 #include "support/temporary_folder.h"
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace regard::cpu {
 namespace {
@@ -100,7 +106,29 @@ TEST(Machine, ItsFlagsAreThoseOfTheOperatingSystem) {
   for (std::string word; model >> word;) words.insert(word);
   EXPECT_EQ(words, words_of("model name"));
 }
+#elif defined(__aarch64__)
+TEST(Machine, ItsFlagsAreThoseOfTheOperatingSystem) {
+  const std::span<const std::string> flags = cpu_flags();
+  const std::set<std::string> ours(flags.begin(), flags.end());
+  EXPECT_EQ(ours.size(), flags.size());
+  for (const auto& [flag, vector, bit] :
+       {std::tuple{"asimd", AT_HWCAP, HWCAP_ASIMD}, std::tuple{"asimdhp", AT_HWCAP, HWCAP_ASIMDHP},
+        std::tuple{"asimdfhm", AT_HWCAP, HWCAP_ASIMDFHM}, std::tuple{"sve", AT_HWCAP, HWCAP_SVE},
+        std::tuple{"sve2", AT_HWCAP2, HWCAP2_SVE2}, std::tuple{"i8mm", AT_HWCAP2, HWCAP2_I8MM},
+        std::tuple{"bf16", AT_HWCAP2, HWCAP2_BF16}})
+    EXPECT_EQ(ours.contains(flag), (getauxval(vector) & static_cast<unsigned long>(bit)) != 0) << flag;
+  EXPECT_TRUE(ours.contains("asimd"));
+  if ((getauxval(AT_HWCAP) & HWCAP_CPUID) != 0) {
+    EXPECT_NE(cpu_model(), "");
+  }
+}
 #endif
+
+TEST(Machine, KnowsTheFlagsOfItsOwnArchitectureAlone) {
+  for (const std::string& flag : cpu_flags()) EXPECT_TRUE(can_have_flag(flag)) << flag;
+  EXPECT_NE(can_have_flag("avx2"), can_have_flag("asimd"));
+  EXPECT_FALSE(can_have_flag("altivec"));
+}
 
 TEST(Machine, LendsTheTileRegistersWhereThereAreAnyAndElseSaysWhyNot) {
   const bool has_tiles = std::ranges::find(cpu_flags(), "amx_tile") != cpu_flags().end();

@@ -21,6 +21,7 @@
 #include "device/cpu/cpu.h"
 #include "engine/machine.h"
 #include "regard/regard.h"
+#include "support/own_program.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 
@@ -46,8 +47,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 std::string in_child(const Environment& environment, const std::string& test = "Run") {
   std::string command = "env RESOLVE_TEST_CHILD=1";
   for (const auto& [name, value] : environment) command += " " + name + "='" + value + "'";
-  command += " '" + std::filesystem::read_symlink("/proc/self/exe").string() +
-             "' --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";
+  for (const std::string& word : regard::test::own_program()) command += " '" + word + "'";
+  command += " --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";
   FILE* child = popen(command.c_str(), "r");
   std::string text;
   char buffer[4096];
@@ -318,10 +319,22 @@ TEST(Resolve, ATargetThatIsSlowHereIsUsedOnlyWhereItIsAskedFor) {
   EXPECT_THAT(in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CPU_TARGET", target.name}}), HasSubstr(said));
 }
 
+/// Whether this machine is one for cpu-neon, not for cpu-avx2.
+const bool on_arm = regard::cpu::can_have_flag("asimd");
+
 TEST(Resolve, ACappedTargetIsUsed) {
-  const std::string text =
-      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CPU_TARGET", "cpu-avx2"}});
-  EXPECT_THAT(text, HasSubstr("cpu-avx2"));
+  const std::string target = on_arm ? "cpu-neon" : "cpu-avx2";
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CPU_TARGET", target}});
+  EXPECT_THAT(text, HasSubstr("\"target\":\"" + target + "\""));
+}
+
+TEST(Resolve, ATargetOfAnotherArchitectureIsRefusedWithTheNamesOfThisOne) {
+  const regard::Status can_run = regard::runnable(**regard::find_target(on_arm ? "cpu-avx2" : "cpu-neon"));
+  ASSERT_FALSE(can_run);
+  const std::string& message = can_run.error().message;
+  EXPECT_THAT(message, HasSubstr("is for processors of another architecture; those for this one are cpu-"));
+  EXPECT_THAT(message, HasSubstr("cpu-generic"));
+  EXPECT_THAT(message, HasSubstr(on_arm ? ", cpu-neon" : ", cpu-avx2"));
 }
 
 TEST(Log, APlannedProblemIsOneLine) {

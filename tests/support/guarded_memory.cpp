@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -31,14 +32,32 @@ struct Fault {
 };
 thread_local Fault* expected = nullptr;
 
+/// Whether the faulting instruction wrote.
+bool is_write(const ucontext_t& at) {
+#if defined(__x86_64__)
+  return (at.uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of the processor's error code
+#elif defined(__aarch64__)
+  // By the instruction, as not every system passes on what the processor says.
+  std::uint32_t code;
+  std::memcpy(&code, reinterpret_cast<const void*>(at.uc_mcontext.pc), sizeof code);
+  if ((code & 0xfffff000) == 0xd50b7000) return true;                   // dc zva: zeros
+  if ((code & 0x3b000000) == 0x18000000) return false;                  // a constant beside the code
+  if ((code & 0x3b200c00) == 0x38200000) return true;                   // an atomic operation
+  if ((code & 0x3a000000) != 0x38000000) return (code >> 22 & 1) == 0;  // pairs, exclusive ones, structures
+  const std::uint32_t size = code >> 30, vector = code >> 26 & 1, kind = code >> 22 & 3;
+  return kind == 0 || (kind == 2 && vector == 1 && size == 0);  // the latter: a whole vector
+#else
+#error "tell reads from writes here"
+#endif
+}
+
 void on_fault(int number, siginfo_t* info, void* context) {
   if (expected == nullptr) {  // the fault is not from a body
     signal(number, SIG_DFL);
     return;
   }
   expected->address = static_cast<const std::uint8_t*>(info->si_addr);
-  // The processor's error code has bit 1 set for a write.
-  expected->written = (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+  expected->written = is_write(*static_cast<ucontext_t*>(context));
   siglongjmp(expected->back, 1);
 }
 
