@@ -2,10 +2,10 @@
 set(regard_common_headers <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp> <algorithm> <filesystem> <fstream> <functional>
     <map> <random> <set> <span> <string> <thread> <vector>)
 
-# regard_parse_once(target): in checked builds, whose compiles take longest, a precompiled header holds the
-# common headers for all such targets. The release build has none, so that it detects an include missing in src.
+# regard_parse_once(target): in checked builds, whose compiles take longest, and in cross builds, a precompiled header
+# holds the common headers for all such targets. The release build has none, so that it detects an include missing in src.
 function(regard_parse_once target)
-  if(NOT REGARD_SANITIZE)
+  if(NOT REGARD_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     return()
   elseif(TARGET regard_parsed)
     target_precompile_headers(${target} REUSE_FROM regard_parsed)
