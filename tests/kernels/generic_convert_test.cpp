@@ -16,8 +16,8 @@ enum class DType { REGARD_DTYPE(REGARD_ENUMERATOR) };
 #undef REGARD_ENUMERATOR
 namespace target {
 constexpr int vector_bytes = 16;
-[[maybe_unused]] constexpr bool fma = false, f16c = false, avx2 = false, avx512 = false, neon = false,
-                                bf16_convert = false;
+[[maybe_unused]] constexpr bool fma = false, f16c = false, avx2 = false, avx512 = false, bf16_convert = false,
+                                neon = false;
 }  // namespace target
 }  // namespace regard
 #include "kernels/cpu/generic_convert.h"
