@@ -86,8 +86,11 @@ foreach(shell bash zsh fish)
                      COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell})
 endforeach()
 
+set(man_page ${PROJECT_BINARY_DIR}/regard.1)
+add_custom_command(TARGET regard_cli POST_BUILD COMMAND regard_cli help man > ${man_page})
+
 # An incomplete build is not installed, not even in part.
-foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish ${parts})
+foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish ${man_page} ${parts})
   install(CODE "if(NOT EXISTS \"${built}\")
     message(FATAL_ERROR \"${built} is not built yet, so nothing is installed; run: cmake --build ${PROJECT_BINARY_DIR}\")
   endif()")
@@ -99,6 +102,8 @@ install(FILES ${completion_folder}/regard.bash DESTINATION ${CMAKE_INSTALL_DATAD
 install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
         RENAME _regard)
 install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(FILES ${man_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(TARGETS regard EXPORT regard_targets LIBRARY)
 if(TARGET regard_parts)

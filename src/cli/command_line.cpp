@@ -312,7 +312,7 @@ void CommandLine::add_others() {
   verb("info", "Machine, targets, compiler, settings, counters", "");
 
   CLI::App* help = verb("help", "Help of a verb, or the words of problem text: regard help problem", "");
-  help->add_option("topic", request.words, "A verb, or problem")->expected(0, 1);
+  help->add_option("topic", request.words, "A verb, problem, or man: the man page")->expected(0, 1);
 
   CLI::App* completion =
       verb("completion", "Print a completion script for bash, zsh or fish", completion_footer);
@@ -442,8 +442,8 @@ std::variant<Request, std::string> parse_command_line(std::vector<std::string> a
     fail_with(sentence(wrong.what()));
   }
   line->request.verb = line->app.get_subcommands().front()->get_name();
-  if (line->request.verb == "help" && (line->request.words.empty() || line->request.words[0] != "problem")) {
-    const std::string topic = line->request.words.empty() ? "" : line->request.words[0];
+  const std::string topic = line->request.words.empty() ? "" : line->request.words[0];
+  if (line->request.verb == "help" && topic != "problem" && topic != "man") {
     if (!topic.empty()) refuse_unknown(line->app, line->request.words);
     return help_of(line->app, topic);
   }
@@ -468,7 +468,7 @@ std::vector<VerbInfo> verb_table() {
   }
   for (VerbInfo& verb : verbs) {
     if (verb.name != "help") continue;
-    verb.words = {"problem"};
+    verb.words = {"problem", "man"};
     for (const VerbInfo& other : verbs) verb.words.push_back(other.name);
   }
   return verbs;

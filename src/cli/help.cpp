@@ -1,7 +1,8 @@
-// regard help problem: the words of problem text, from the library's own declaration of them.
+// regard help problem: the words of problem text, from the library's own declaration of them; regard help man.
 #include <nlohmann/json.hpp>
 
 #include "cli/json_text.h"
+#include "cli/man.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
@@ -11,6 +12,7 @@ namespace regard::cli {
 using Json = nlohmann::json;
 
 Answer help_verb(const Request& request) {
+  if (request.words.front() == "man") return {man_page()};
   const Json words = json_of(problem_words());
   if (request.json) return {json_text(words, 2) + "\n"};
   std::vector<std::vector<std::string>> rows = {{"  word", "default", "meaning"}};

@@ -169,3 +169,19 @@ def test_what_a_machine_lacks_is_told_in_a_sentence(tmp_path):
 )
 def test_completions_are_installed(prefix, shell):
     assert "mask=causal" in (prefix / shell).read_text()
+
+
+def test_the_man_page_has_every_verb_and_option(prefix):
+    page = (prefix / "share/man/man1/regard.1").read_text()
+    help = run(prefix / "bin/regard", "--help")
+    verbs = re.findall(r"^  (\w+)  ", help.partition("Subcommands:")[2], re.MULTILINE)
+    assert "run" in verbs and re.findall(r"^\.SS (\w+)$", page, re.MULTILINE) == verbs
+    for verb in verbs:
+        options = re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", run(prefix / "bin/regard", "help", verb), re.MULTILINE)
+        own = page.partition(f".SS {verb}\n")[2].partition("\n.SS ")[0].replace("\\-", "-")
+        assert options and all(f"\\fB{option}\\fR" in own for option in options), verb
+    assert "3 refused or no kernel" in page
+
+
+def test_the_licence_is_installed(prefix):
+    assert (prefix / "share/doc/regard/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
