@@ -50,73 +50,80 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float own) {
   return finite_max + logf(sum);
 }
 
-/// `width` neighbouring columns of some parts, as they are in memory: 8 by vector instructions, or one.
-template <i32 width>
-struct PartColumns {
-  u32 words[together][width == 1 ? 1 : width * bytes_of<config::dtype> / 4];
+/// `width` neighbouring columns of a row, as they are in memory: 8 by vector instructions, or one.
+template <DType dtype, i32 width>
+struct Columns {
+  u32 words[width == 1 ? 1 : width * bytes_of<dtype> / 4];
 
-  REGARD_DEVICE void load(const PartialRow& row, i64 first, i64 column) {
+  REGARD_DEVICE void load(const u8* from) {
+    if constexpr (width == 1)
+      words[0] = bits_as<u32>(load_element<dtype>(from, 0));
+    else
+      load_words(words, from);
+  }
+  REGARD_DEVICE void add_to(float (&sum)[width], float scale) const {
+    float x[width];
+    if constexpr (width == 1)
+      x[0] = bits_as<float>(words[0]);
+    else
+      elements_of<dtype>(x, words);
+#pragma unroll
+    for (i32 c = 0; c < width; ++c) sum[c] = fmaf(scale, x[c], sum[c]);
+  }
+};
+
+/// A row of one head of the result. What it holds at first is one more part, if the call accumulates.
+struct MergedRow {
+  u8* o;
+  float own, lse;  // of what it holds at first, -infinity: of nothing; of all
+};
+
+/// Columns of what a row holds and of its first parts, so that all of them are requested before the first one
+/// is used.
+template <i32 width>
+struct FirstColumns {
+  Columns<config::out, width> own;
+  Columns<config::dtype, width> parts[together];
+
+  REGARD_DEVICE void load_parts(const PartialRow& row, i64 first, i64 column) {
     const u8* from = row.o + (first * row.o_step + column) * part_bytes;
 #pragma unroll
-    for (i32 i = 0; i < together; ++i, from += row.o_step * part_bytes) {
-      if (first + i >= row.parts) break;
-      if constexpr (width == 1)
-        words[i][0] = bits_as<u32>(load_element<config::dtype>(from, 0));
-      else
-        load_words(words[i], from);
-    }
+    for (i32 i = 0; i < together; ++i, from += row.o_step * part_bytes)
+      if (first + i < row.parts) parts[i].load(from);
+  }
+  REGARD_DEVICE void load(const PartialRow& row, const MergedRow& merged, i64 column, bool accumulate) {
+    load_parts(row, 0, column);
+    if (accumulate) own.load(merged.o + column * out_bytes);
   }
 
   /// O of a part without a visible key may be anything.
-  REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
+  REGARD_DEVICE void add_parts(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
 #pragma unroll
     for (i32 i = 0; i < together; ++i) {
-      if (first + i >= row.parts) break;
-      const float of_part = row.lse_of(first + i);
-      if (of_part == -infinity) continue;
-      const float scale = expf(of_part - lse);
-      float x[width];
-      if constexpr (width == 1)
-        x[0] = bits_as<float>(words[i][0]);
-      else
-        elements_of<config::dtype>(x, words[i]);
-#pragma unroll
-      for (i32 c = 0; c < width; ++c) sum[c] = fmaf(scale, x[c], sum[c]);
+      const float of_part = first + i < row.parts ? row.lse_of(first + i) : -infinity;
+      if (of_part != -infinity) parts[i].add_to(sum, expf(of_part - lse));
     }
   }
-};
 
-/// A row of O and what it becomes.
-struct MergedRow {
-  u8* o;
-  float own, lse;  // LSE of what the row held before, which is one more part; -infinity: of nothing
-};
-
-/// From `column` on; `columns`: those of the first parts.
-template <i32 width>
-REGARD_DEVICE void merge_columns(const PartialRow& row, const MergedRow& merged, i64 column,
-                                 PartColumns<width>& columns) {
-  u8* const o = merged.o + column * out_bytes;
-  float sum[width] = {};
-  if (merged.own != -infinity) {
-    const float scale = expf(merged.own - merged.lse);
+  /// Stores the columns, which have been loaded.
+  REGARD_DEVICE void merge(const PartialRow& row, const MergedRow& merged, i64 column) {
+    float sum[width] = {};
+    if (merged.own != -infinity) own.add_to(sum, expf(merged.own - merged.lse));
+#pragma unroll 1
+    for (i64 begin = 0; begin < row.parts; begin += in_one_sum) {
+      const i64 end = smaller(begin + in_one_sum, row.parts);
+      float some[width] = {};
+#pragma unroll 1
+      for (i64 first = begin; first < end; first += together) {
+        if (first > 0) load_parts(row, first, column);
+        add_parts(some, row, first, merged.lse);
+      }
 #pragma unroll
-    for (i32 c = 0; c < width; ++c) sum[c] = scale * load_element<config::out>(o, c);
-  }
-#pragma unroll 1
-  for (i64 begin = 0; begin < row.parts; begin += in_one_sum) {
-    const i64 end = smaller(begin + in_one_sum, row.parts);
-    float some[width] = {};
-#pragma unroll 1
-    for (i64 first = begin; first < end; first += together) {
-      if (first > 0) columns.load(row, first, column);
-      columns.add_to(some, row, first, merged.lse);
+      for (i32 c = 0; c < width; ++c) sum[c] += some[c];
     }
-#pragma unroll
-    for (i32 c = 0; c < width; ++c) sum[c] += some[c];
+    store_elements<config::out>(merged.o + column * out_bytes, sum);
   }
-  store_elements<config::out>(o, sum);
-}
+};
 
 /// Whether all rows of a tensor begin at a multiple of the bytes that a vector instruction takes.
 REGARD_DEVICE bool is_aligned(const Rows& rows, i64 bytes) {
@@ -124,10 +131,16 @@ REGARD_DEVICE bool is_aligned(const Rows& rows, i64 bytes) {
   return (strides | reinterpret_cast<u64>(rows.data)) % 16 == 0;
 }
 
+/// Division of 64-bit numbers is slow.
+REGARD_DEVICE i64 quotient(u64 x, u32 by) {
+  return static_cast<i64>(x >> 32 ? x / by : static_cast<u32>(x) / by);
+}
+
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 28 warps leave 72 registers for a thread, and 16 waves of 64 lanes 128. With 32
-/// warps it spills.
-constexpr i32 resident_blocks = (wave == 64 ? 16 : 28) / config::warps;
+/// Blocks of a multiprocessor: 28 warps leave 72 registers for a thread, 24 leave 80, and 16 waves of 64 lanes
+/// 128. With more it spills.
+constexpr i32 resident_warps = wave == 64 ? 16 : part_bytes + out_bytes > 4 ? 24 : 28;
+constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard
 
@@ -137,24 +150,25 @@ REGARD_KERNEL(regard::PortableMergeArguments, regard::threads, regard::resident_
   const u32 row_of_block = thread() / static_cast<u32>(a.threads_of_row);
   const u64 row = u64{block_index()} * static_cast<u32>(a.rows_of_block) + row_of_block;
   const u32 heads = static_cast<u32>(a.hq);
-  // Division by 64-bit numbers is slow.
-  const i64 token = static_cast<i64>(row >> 32 ? row / heads : static_cast<u32>(row) / heads);
-  const i64 head = static_cast<i64>(row) - token * heads;
+  const i64 token = quotient(row, heads), head = static_cast<i64>(row) - token * heads;
   const i64 tokens = a.offsets_q ? a.offsets_q[a.b] : a.tq;
   const bool exists = row_of_block < static_cast<u32>(a.rows_of_block) && token < tokens;
   const i64 mine = i64{thread() % static_cast<u32>(a.threads_of_row)} * merge_width;
 
+  i64 batch = 0, row_of_sequence = token;
+  if (!a.offsets_q && a.b > 1) {
+    batch = quotient(static_cast<u64>(token), static_cast<u32>(a.sq));
+    row_of_sequence -= batch * a.sq;
+  }
   const bool vectors =
       a.dv % merge_width == 0 && is_aligned(a.parts_o, part_bytes) && is_aligned(a.o, out_bytes);
   const PartialRow partial(a, head, token);
-  PartColumns<merge_width> first_columns;
-  if (exists && vectors && mine < a.dv) first_columns.load(partial, 0, mine);
-
-  i64 batch = 0, row_of_sequence = token;
-  if (!a.offsets_q && a.b > 1) batch = token / a.sq, row_of_sequence = token - batch * a.sq;
-  float* const lse = a.lse.data ? row_of<float>(a.lse, batch, head, row_of_sequence) : nullptr;
   MergedRow merged;
   merged.o = static_cast<u8*>(a.o.data) + element_of(a.o, batch, head, row_of_sequence) * out_bytes;
+  FirstColumns<merge_width> columns;
+  if (exists && vectors && mine < a.dv) columns.load(partial, merged, mine, a.accumulate);
+
+  float* const lse = a.lse.data ? row_of<float>(a.lse, batch, head, row_of_sequence) : nullptr;
   merged.own = a.accumulate && exists ? *lse : -infinity;
   // All threads of a row read its LSE before one of them writes it.
   if (a.accumulate) sync_block();
@@ -164,15 +178,15 @@ REGARD_KERNEL(regard::PortableMergeArguments, regard::threads, regard::resident_
 #pragma unroll 1
   for (i64 column = mine; column < a.dv; column += i64{a.threads_of_row} * merge_width) {
     if (vectors) {
-      if (column > mine) first_columns.load(partial, 0, column);
-      merge_columns(partial, merged, column, first_columns);
+      if (column > mine) columns.load(partial, merged, column, a.accumulate);
+      columns.merge(partial, merged, column);
       continue;
     }
 #pragma unroll 1
     for (i64 one = column; one < smaller<i64>(column + merge_width, a.dv); ++one) {
-      PartColumns<1> element;
-      element.load(partial, 0, one);
-      merge_columns(partial, merged, one, element);
+      FirstColumns<1> element;
+      element.load(partial, merged, one, a.accumulate);
+      element.merge(partial, merged, one);
     }
   }
 }
