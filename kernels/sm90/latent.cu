@@ -29,10 +29,10 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   // 64 K registers are divided among the warpgroups.
   if (warpgroup == 0) {
-    reg_dealloc<80>();
+    reg_dealloc<64>();
     if (threadIdx.x < wave) LatentLoader(arguments, q, k, rope, shared, memory).run();
   } else {
-    reg_alloc<216>();
+    reg_alloc<224>();
     if (warpgroup == 1)
       ScoresConsumer(arguments, shared, memory).run();
     else

@@ -204,20 +204,13 @@ class ScoresConsumer : LatentConsumer {
                             i32 tile) {
     scores_.apply(s);
     if (!given.visible[0].is_whole(tile)) hide(s, tile, given.work);
-    const float scale = scores_.scale();
     float most[2];
     find_highest(s, most);
-    bool grows = false;
-#pragma unroll
-    for (i32 half = 0; half < 2; ++half) {
-      most[half] = quad_max(most[half]);
-      const float before = rows.row_max[half];
-      const bool mine =
-          before == -infinity ? most[half] > before : (most[half] - before) * scale > most_growth;
-      factor[half] = mine ? exp2((before - most[half]) * scale) : 1;
-      if (mine) rows.row_max[half] = most[half];
-      grows |= mine;
-    }
+    factor[0] = factor[1] = 1;
+    // Rare after the first tile: a vote takes less time than finding the maxima of the rows.
+    const bool rescales = __any_sync(whole_warp, outgrows(rows, most, 0) || outgrows(rows, most, 1));
+    if (rescales) raise_row_max(rows, most, factor);
+    const float scale = scores_.scale();
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
       const float row_max = rows.row_max[half] == -infinity ? 0.f : rows.row_max[half];
@@ -230,7 +223,23 @@ class ScoresConsumer : LatentConsumer {
       }
       rows.sum[half] = rows.sum[half] * factor[half] + (sum[0] + sum[1]);
     }
-    return __any_sync(whole_warp, grows);
+    return rescales;
+  }
+
+  /// Whether row_max of a row is too low for a score.
+  REGARD_DEVICE bool outgrows(const WarpgroupRowState& rows, const float (&most)[2], i32 half) const {
+    const float before = rows.row_max[half];
+    return before == -infinity ? most[half] > before : (most[half] - before) * scores_.scale() > most_growth;
+  }
+  /// `most`: this thread's maxima. Rows whose row_max is high enough keep it.
+  REGARD_DEVICE void raise_row_max(WarpgroupRowState& rows, float (&most)[2], float (&factor)[2]) const {
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      most[half] = quad_max(most[half]);
+      if (!outgrows(rows, most, half)) continue;
+      factor[half] = exp2((rows.row_max[half] - most[half]) * scores_.scale());
+      rows.row_max[half] = most[half];
+    }
   }
 
   REGARD_DEVICE void hide(ForwardScores& s, i32 tile, const Sm90ForwardWork& work) const {

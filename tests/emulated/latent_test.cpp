@@ -57,11 +57,12 @@ Path hopper_latent() {
   return {"sm_90a", "sm90_latent"};
 }
 
-/// Two warpgroups, each with half of V's columns; K in one tensor and in its two parts.
+/// Two warpgroups, each with half of V's columns; K in one tensor and in its two parts. Large scores rescale
+/// O.
 TEST(EmulatedLatent, HopperSharesATileOfK) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
   const std::string sizes = " lse latent d=576 dv=512 hk=1 ";
-  expect_all_right({"fwd fp16 b=3 hq=16 sq=1 sk=200 paged=64 lengths" + sizes,
+  expect_all_right({"fwd fp16 b=3 hq=16 sq=1 sk=200 paged=64 lengths scale=0.5" + sizes,
                     "fwd fp16 b=2 hq=128 sq=2 sk=140 paged=16 lengths mask=causal k_rope" + sizes,
                     "fwd bf16 b=3 hq=5 sq=4 sk=150 paged=48 table=sglang softcap=3 sink" + sizes},
                    hopper_latent());
