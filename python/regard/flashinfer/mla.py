@@ -13,7 +13,7 @@ from ..flash_attn.words import is_on
 from ..torch.tensors import refuse_without_strides
 from ..words import count, number
 from .attend import Planned, Result, attend, factor_tensor, memory_for
-from .lists import Lists, buffers_of, lists_of, most_between
+from .lists import Lists, buffers_of, lists_of, most_between, moved_lists
 from .packed import PackedWrapper, queries_of
 from .words import integers, refuse, type_of, word_of
 
@@ -73,15 +73,11 @@ class BatchMLAPagedAttentionWrapper(PackedWrapper):
         causal, scale = is_on("causal", causal), number("sm_scale", sm_scale)
         queries = queries_of(qo_indptr)
         used = _used_pages(kv_indptr, kv_indices, kv_len_arr, page)
-        lists = lists_of(
-            self.device,
-            self._buffers,
-            True,
-            None if self._use_cuda_graph else used.most,
-            kv_indptr=used.indptr,
-            kv_indices=used.indices,
-            kv_len_arr=used.last_page_len,
-        )
+        if self._buffers is None:
+            lists = moved_lists(used, self.device, True)
+        else:
+            named = {"kv_indptr": used.indptr, "kv_indices": used.indices, "kv_len_arr": used.last_page_len}
+            lists = lists_of(self.device, self._buffers, True, None, **named)
         if qo_indptr.shape != kv_indptr.shape:
             raise invalid(
                 f"qo_indptr has {qo_indptr.shape[0]} numbers and kv_indptr {kv_indptr.shape[0]}; both must be [b+1]"
@@ -162,20 +158,20 @@ def _used_pages(kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, page:
             f"kv_indptr has {indptr.shape[0]} numbers and kv_len_arr {lengths.shape[0]}; they must be [b+1] and [b]"
         )
     most_between("kv_indptr", indptr, indices.shape[0], "kv_indices")
-    first, of_length = indptr.numpy()[:-1], lengths.numpy()
-    listed, pages = numpy.diff(indptr.numpy()), -(-of_length // page)
-    wrong = (of_length < 0) | (pages > listed)
-    if wrong.any():
-        i = int(wrong.argmax())
+    begins, of_length = indptr.numpy(), lengths.numpy()
+    listed, pages = begins[1:] - begins[:-1], -(-of_length // page)
+    spare = listed - pages
+    if min(spare.min(initial=0), of_length.min(initial=0)) < 0:
+        i = int(((spare < 0) | (of_length < 0)).argmax())
         raise invalid(
             f"kv_len_arr[{i}] is {of_length[i]}, and kv_indptr gives that sequence {listed[i]} pages of page_size="
             f"{page}: it must be 0 to {listed[i] * page}"
         )
-    if (pages < listed).any():
-        places = numpy.concatenate([numpy.arange(begin, begin + n) for begin, n in zip(first, pages)])
+    if spare.any():
+        places = numpy.concatenate([numpy.arange(begin, begin + n) for begin, n in zip(begins, pages)])
         indices = indices[torch.from_numpy(places).to(indices.device)]
         kv_indptr = torch.from_numpy(numpy.concatenate([[0], pages.cumsum()]).astype(numpy.int32))
-    last = torch.from_numpy(of_length - numpy.maximum(pages - 1, 0) * page)
+    last = torch.from_numpy(of_length - (pages - 1) * page)  # not read where there are no pages
     return Lists(kv_indptr, indices, last, int(pages.max(initial=0)))
 
 
