@@ -1,4 +1,5 @@
-"""The functions of `flash_mla.flash_mla_interface`: decode over a latent cache; sparse attention is refused."""
+"""The functions of `flash_mla.flash_mla_interface`: decode over a latent cache, attention of packed sequences; sparse
+attention is refused."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ..flash_attn.words import is_on
 from ..torch import attention
 from ..torch.tensors import refuse_without_strides
 from ..words import count, number, quote
+from .packed import flash_attn_varlen_func, flash_attn_varlen_kvpacked_func, flash_attn_varlen_qkvpacked_func
 
 __all__ = [
     "FlashMLASchedMeta",
@@ -127,16 +129,9 @@ def _refuse_metadata(tile_scheduler_metadata: Any, num_splits: Any) -> None:
         )
 
 
-def _refused(name: str, instead: str) -> Any:
-    def function(*arguments: Any, **named: Any) -> NoReturn:
-        raise RefusedError(f"{name} is not provided: {instead}")
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-_PACKED = "regard.torch.attention_varlen has the attention of packed sequences, with gradients"
-flash_mla_sparse_fwd = _refused("flash_mla_sparse_fwd", "there is no sparse attention, which reads keys by indices")
-flash_attn_varlen_func = _refused("flash_attn_varlen_func", _PACKED)
-flash_attn_varlen_qkvpacked_func = _refused("flash_attn_varlen_qkvpacked_func", _PACKED)
-flash_attn_varlen_kvpacked_func = _refused("flash_attn_varlen_kvpacked_func", _PACKED)
+def flash_mla_sparse_fwd(*arguments: Any, **named: Any) -> NoReturn:
+    """Refused: sparse attention."""
+    raise RefusedError(
+        "flash_mla_sparse_fwd is not provided: it reads keys by indices, and here each query sees all keys of its "
+        "sequence, as in flash_mla_with_kvcache"
+    )

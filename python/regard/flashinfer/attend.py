@@ -195,5 +195,5 @@ def _by_token(found: Tensor, lse: Tensor | None, factor: float) -> Tensor:
     rows = found.transpose(-1, -2)
     if lse is None:
         lse = rows.new_empty((rows.shape[:-1].numel(), rows.shape[-1]))
-    torch.mul(rows, factor, out=lse.unflatten(0, rows.shape[:-1]))
+    torch.mul(rows, factor, out=lse if rows.dim() == 2 else lse.unflatten(0, rows.shape[:-1]))
     return lse
