@@ -344,7 +344,7 @@ struct Backward {
       for (i64 k = from; k < to; k += tile_rows) {
         const Range seeing = visible.units_of(k);
         add_product<tile_rows, vectors.value>(
-            operand + k * depth(block_q) + depth(seeing.begin * unit), depth(block_q), 1,
+            operand + k * depth(block_q) + place(depth(seeing.begin * unit)), depth(block_q), 1,
             b + column * depth(block_q) + depth(seeing.begin * unit) * panel,
             depth((seeing.end - seeing.begin) * unit), sums + k * columns + column, columns);
       }
@@ -367,7 +367,7 @@ struct Backward {
         if (keys.empty()) continue;
         const auto add = [&](auto height) {
           add_product<height.value, vectors.value>(
-              tile.grad_s_vnni() + depth(keys.begin) * block_q + row, 1, block_q,
+              tile.grad_s_vnni() + depth(keys.begin) * block_q + place(row), 1, block_q,
               k_columns + column * depth(block_k) + depth(keys.begin) * panel, depth(keys.count()),
               sums + row * columns_d + column, columns_d);
         };

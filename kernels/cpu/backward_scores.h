@@ -38,11 +38,12 @@ class BackwardScoreTile {
       for (int r = 0; r < tile_rows; ++r) product.sum[r][v] = start;
     }
     multiply<dv>(product, scratch_layout.v_rows, scratch_layout.grad_o_transposed);
-    for_rows(Count<2>(), product, [&](int r, auto value) __attribute__((always_inline)) {
-      tile.template make_gradients<vectors>(k_ + r, query_, value,
-                                            weights_ + (BackwardTile::weights_are_p ? 0 : r * width),
-                                            slopes_ + (config::softcap ? r * width : 0), width);
-    });
+    for_rows(Count<BackwardTile::gradient_keys>(), product,
+             [&](int r, auto value) __attribute__((always_inline)) {
+               tile.template make_gradients<vectors>(k_ + r, query_, value,
+                                                     weights_ + (BackwardTile::weights_are_p ? 0 : r * width),
+                                                     slopes_ + (config::softcap ? r * width : 0), width);
+             });
   }
 
  private:
@@ -53,7 +54,7 @@ class BackwardScoreTile {
   REGARD_INLINE void multiply(RegisterTile<tile_rows, vectors>& product, i64 rows, i64 columns) {
     const i64 first = query_ / panel * panel, lane = query_ % panel;  // the panel, and the index in it
     product.add_product(tile_.part(rows) + k_ * depth(n), depth(n), 1,
-                        tile_.part(columns) + first * depth(n) + lane, panel, depth(n));
+                        tile_.part(columns) + first * depth(n) + place(lane), panel, depth(n));
   }
 
   /// function(r, value) for every step-th row; value(j, v) is vector v of row r + j of the product.

@@ -220,16 +220,19 @@ struct BackwardTile {
     }
   }
 
-  /// Two keys, some vectors of queries: value(key, v) of dO V^T becomes dS, as operands. Rows of `weight`
-  /// and `slope` are `row` apart.
+  /// Keys whose dS is stored together.
+  static constexpr int gradient_keys = quads ? 4 : 2;
+
+  /// gradient_keys keys, some vectors of queries: value(key, v) of dO V^T becomes dS, as operands. Rows of
+  /// `weight` and `slope` are `row` apart.
   template <int vectors, class Value>
   REGARD_INLINE void make_gradients(i64 k, i64 query, Value value, const float* weight, const float* slope,
                                     i64 row) const {
     REGARD_UNROLL
     for (int v = 0; v < vectors; v += 2) {
-      Floats grad[2][2];
+      Floats grad[gradient_keys][2];
       REGARD_UNROLL
-      for (int j = 0; j < 2; ++j) {
+      for (int j = 0; j < gradient_keys; ++j) {
         REGARD_UNROLL
         for (int i = 0; i < 2; ++i) {
           const i64 at = (v + i) * lanes;
@@ -252,8 +255,13 @@ struct BackwardTile {
       }
       if constexpr (vnni) {
         REGARD_UNROLL
-        for (int i = 0; i < 2; ++i)
-          store_vnni<scratch_layout.low>(grad_s_vnni(k, query + (v + i) * lanes), grad[0][i], grad[1][i]);
+        for (int i = 0; i < 2; ++i) {
+          if constexpr (quads)
+            store_quads(grad_s_vnni(k, query + (v + i) * lanes), grad[0][i], grad[1][i],
+                        grad[gradient_keys - 2][i], grad[gradient_keys - 1][i]);
+          else
+            store_vnni<scratch_layout.low>(grad_s_vnni(k, query + (v + i) * lanes), grad[0][i], grad[1][i]);
+        }
       }
     }
   }
@@ -264,17 +272,17 @@ struct BackwardTile {
     for (i64 r = k; r < k + key_step; ++r) {
       store_operand(scratch_layout.p, r * block_q + query, zeros);
       store_operand(scratch_layout.grad_s, r * block_q + query, zeros);
-      if (vnni && r % 2 == 0)
-        for (i64 v = 0; v < unit; v += lanes) store(grad_s_vnni(r, query + v), zeros[0]);
+      if (vnni && r % gradient_keys == 0)
+        for (i64 v = 0; v < unit; v += quads ? lanes / 2 : lanes) store(grad_s_vnni(r, query + v), zeros[0]);
     }
   }
 
-  /// dS of the keys k (even) and k + 1 together, for a vector of queries: in rows of all queries, or in
+  /// dS of the keys from k on together, for a vector of queries: in rows of all queries, or in
   /// panels.
   float* grad_s_vnni(i64 k, i64 query) const {
     static_assert(!amx || lanes == 16);
     return part(scratch_layout.grad_s_vnni) +
-           (amx ? query * depth(block_k) + k / 2 * lanes : k / 2 * block_q + query);
+           (amx ? query * depth(block_k) + k / 2 * lanes : k / 2 * block_q + place(query));
   }
   /// dS with queries along the rows, and in fp32.
   const float* grad_s_vnni() const { return part(vnni ? scratch_layout.grad_s_vnni : scratch_layout.grad_s); }
@@ -366,7 +374,14 @@ struct BackwardTile {
   /// Two neighbouring vectors of a row of an A operand.
   REGARD_INLINE void store_operand(i64 operand, i64 at, const Floats (&values)[2]) const {
     float* const to = part(operand);
-    if constexpr (vnni) {
+    if constexpr (quads) {
+      Numbers16 numbers;
+      store_bfloats(reinterpret_cast<u16*>(&numbers), values[0], values[1]);
+      const i64 row = at / block_q, column = at % block_q;
+      u16* const quad = reinterpret_cast<u16*>(to) + row / 2 * 2 * block_q + row % 2 * 4 + 2 * column;
+      store(quad, bits_as<Doublewords>(numbers)[0]);
+      store(quad + 8, bits_as<Doublewords>(numbers)[1]);
+    } else if constexpr (vnni) {
       store_bfloats(reinterpret_cast<u16*>(to) + at, values[0], values[1]);
       if constexpr (pieces == 2)
         store_bfloats(reinterpret_cast<u16*>(to + scratch_layout.low) + at, rest_of_bfloat(values[0]),

@@ -53,7 +53,7 @@ void multiply_strips(float* scores, const float* keys, const float* q, Range row
   constexpr i64 panel = tile_vectors * lanes;
   static_assert(strip % panel == 0 || (strip == lanes && panel <= 4 * strip));
   const auto multiply = [&]<int vectors>(i64 lane) {
-    multiply_keys<vectors>(scores + lane, keys, q + lane, maximum ? maximum + lane : nullptr);
+    multiply_keys<vectors>(scores + lane, keys, q + place(lane), maximum ? maximum + lane : nullptr);
   };
   i64 lane = rows.begin * strip;
   const i64 end = rows.end * strip;
@@ -326,7 +326,7 @@ class CpuForwardBlock {
         else
           __builtin_memcpy(together + at, q, bytes);
       }
-      float* const to = rows.q + lane / panel * panel * depth(config::d) + lane % panel;
+      float* const to = rows.q + lane / panel * panel * depth(config::d) + place(lane % panel);
       pack_transposed_lanes<apart, panel>(to, together, apart, count);
       if constexpr (pieces == 2) pack_transposed_lanes<apart, panel>(to + low_queries, low, apart, count);
     }
@@ -399,8 +399,9 @@ class CpuForwardBlock {
     else
       compute_scores(rows, part, ranges, maximum);
     if (!p_made)
-      changed = softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), part.scores, rescale);
-    add_values<tile>({rows.output, p_made ? scratch_.p : part.scores, operands_.values, rows.started,
+      changed = softmax(a_, random_, rows, part, ranges, maximum, scale_log2(),
+                        quads ? scratch_.p : part.scores, rescale);
+    add_values<tile>({rows.output, p_made || quads ? scratch_.p : part.scores, operands_.values, rows.started,
                       changed ? rescale : nullptr, ranges.values});
     rows.started = true;
   }

@@ -65,13 +65,13 @@ REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
 /// one vector each.
 REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
   static_assert(!amx || lanes == 16);
-  return p + (amx ? lane * depth(config::block_k) : lane);
+  return p + (amx ? lane * depth(config::block_k) : place(lane));
 }
 constexpr i64 p_row = amx ? lanes : tile;
 
-/// P^T from S^T, as an operand of the product with V; except for the tile unit, it may overwrite S^T.
-/// `scale_log2` converts scores to base-2 logarithms. `rescale` gets the factor for the sums of each row so
-/// far; returns whether any is not 1.
+/// P^T from S^T, as an operand of the product with V; except for the tile unit and quads, it may overwrite
+/// S^T. `scale_log2` converts scores to base-2 logarithms. `rescale` gets the factor for the sums of each row
+/// so far; returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
                              const ForwardScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
                              float scale_log2, float* p, float* rescale) {
@@ -97,8 +97,7 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
       return of_key;
     };
     float* const to = p_of_lanes(p, lane);
-    for (i64 key = keys.begin; key < keys.end; key += 2) {
-      Floats low = weight(key), high = weight(key + 1);
+    const auto adapt = [&]([[maybe_unused]] i64 key, Floats& low, Floats& high) {
       if constexpr (config::dropout) {
         const KeptPair kept = dropout.kept(static_cast<u64>(part.first_key + key));
         low = select(kept.first, low, Floats{});
@@ -108,7 +107,17 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
         low *= part.factors->v[key];
         high *= part.factors->v[key + 1];
       }
-      store_p(to + filled_depth(key) * p_row, low, high);
+    };
+    for (i64 key = keys.begin; key < keys.end; key += p_keys) {
+      Floats low = weight(key), high = weight(key + 1);
+      adapt(key, low, high);
+      if constexpr (quads) {
+        Floats third = weight(key + 2), fourth = weight(key + 3);
+        adapt(key + 2, third, fourth);
+        store_quads(to + filled_depth(key) * p_row, low, high, third, fourth);
+      } else {
+        store_p(to + filled_depth(key) * p_row, low, high);
+      }
     }
     store(rows.row_max + lane, row_max);
     store(rows.sum + lane, load<Floats>(rows.sum + lane) * factor + sum);

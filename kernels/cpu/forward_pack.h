@@ -46,7 +46,7 @@ REGARD_NOINLINE inline bool keys_in_place(const StepRows& rows, i64 count) {
   constexpr i64 bytes = bytes_of<config::dtype>, line = 64, farthest = 2048;
   const i64 row_bytes = rows.k_row * bytes;
   const u64 address = reinterpret_cast<u64>(rows.k);
-  if (pieces > 1 || (count < config::block_k && count % key_step != 0)) return false;
+  if (pieces > 1 || quads || (count < config::block_k && count % key_step != 0)) return false;
   if constexpr (amx)
     return config::d * bytes % line == 0 && row_bytes % line == 0 && row_bytes <= farthest &&
            address % line == 0;
@@ -56,16 +56,16 @@ REGARD_NOINLINE inline bool keys_in_place(const StepRows& rows, i64 count) {
 /// Clears packed V of the keys of `range` that are not `seen`; both count from the step's first key. They
 /// have no weight, but what a cache holds there may be NaN.
 REGARD_NOINLINE inline void clear_unseen(float* values, Range range, const SeenKeys& seen) {
-  constexpr i64 together = vnni ? 2 : 1;
+  constexpr i64 together = quads ? 4 : vnni ? 2 : 1;
   for (i64 key = range.begin; key < range.end; ++key) {
     if (seen.part[0].contains(key) || seen.part[1].contains(key)) continue;
     for (i64 column = 0; column < width; ++column)
       for (i64 piece = 0; piece < pieces; ++piece) {
         const i64 element = amx ? tiles_by_rows(depth(config::block_k)).at(column, key / together) +
                                       column % 16 * 16 + key / together % 16
-                                : key / together * width + column;
+                                : key / together * place(width) + place(column);
         u8* const at = reinterpret_cast<u8*>(values + piece * low_values + element);
-        __builtin_memset(at + key % together * 2, 0, 4 / together);
+        __builtin_memset(at + key % together * 2, 0, vnni ? 2 : 4);
       }
   }
 }

@@ -3,6 +3,10 @@
 //
 // Operands are arrays of 32-bit elements of depth k: single floats or, if the target can multiply them,
 // pairs of bf16 that are neighbours along k (the lower k in the lower half).
+//
+// A matrix instruction multiplies quads, two such pairs: the numbers of 4 steps of k. A vector has the quads
+// of two rows of A or of two columns of B, and a sum is 2 x 2 numbers. Operands are stored accordingly: A by
+// pairs of rows, B (and A where its rows are contiguous) with the quad of each column in one place.
 #pragma once
 
 #include "kernels/cpu/convert.h"
@@ -20,12 +24,21 @@ constexpr int pieces = amx && config::dtype == DType::fp16 ? 2 : 1;
 
 constexpr bool vnni = amx || (config::dtype == DType::bf16 && target::bf16_dot);
 
+/// Whether products are of quads. Not for decode, which reads K and V as they are stored.
+constexpr bool quads = vnni && target::bf16_matrix && config::pack_gqa == 0;
+
 /// How many operand elements n numbers fill, and how many they take including zero padding.
 constexpr i64 filled_depth(i64 n) {
   return vnni ? ceil_divide(n, 2) : n;
 }
 constexpr i64 depth(i64 n) {
-  return amx ? round_up(filled_depth(n), 16) : filled_depth(n);
+  return amx ? round_up(filled_depth(n), 16) : quads ? round_up(filled_depth(n), 2) : filled_depth(n);
+}
+
+/// Where the n-th column of a B operand begins in a step of its depth, and the n-th element of a row of A in
+/// a row.
+constexpr i64 place(i64 n) {
+  return quads ? 2 * n : n;
 }
 
 /// sum + a * b. By value: g++ would keep a variable in memory if an asm statement has seen its address.
@@ -54,6 +67,13 @@ REGARD_INLINE Floats multiply_add_element(Floats sum, Floats a, Floats b) {
   return result;
 }
 
+/// sum + the product of two rows of 4 numbers and two columns.
+REGARD_INLINE Floats multiply_add_quads(Floats sum, Floats rows, Floats columns) {
+  Floats result;
+  REGARD_ARM_ASM("bfmmla %0.4s, %1.8h, %2.8h" : "=w"(result) : "w"(rows), "w"(columns), "0"(sum));
+  return result;
+}
+
 /// Two neighbours along k as one operand element: two bf16. A template, so that clang++ does not parse the
 /// instructions of other targets.
 template <class Vector>
@@ -74,6 +94,13 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
     const Words b = __builtin_convertvector(bfloats(high), Words);
     return bits_as<Floats>(a | (b << 16));
   }
+}
+
+/// Stores the numbers of 4 steps of the depth, each for a vector of columns, as quads.
+REGARD_INLINE void store_quads(float* to, Floats first, Floats second, Floats third, Floats fourth) {
+  const Floats low = pair_of(first, second), high = pair_of(third, fourth);
+  store(to, lanes_in_turn<false>(low, high, NumbersBelow<lanes>::type()));
+  store(to + lanes, lanes_in_turn<true>(low, high, NumbersBelow<lanes>::type()));
 }
 
 /// Two neighbouring vectors as bf16, in order.
@@ -171,9 +198,10 @@ struct RegisterTile {
   }
 
   /// A[row][k] is at a[row * row_stride + k * depth_stride], B[k] at b[k * b_stride]. One of A's strides
-  /// is 1.
+  /// is 1. (Quads: the same for even rows and steps.)
   REGARD_INLINE void add_product(const float* a, i64 row_stride, i64 depth_stride, const float* b,
                                  i64 b_stride, i64 count) {
+    if constexpr (quads) return add_product_of_quads(a, row_stride, depth_stride, b, b_stride, count);
     i64 k = 0;
     if constexpr (machine.by_element && rows % lanes == 0) {
       if (row_stride == 1) return add_product_of_columns(a, depth_stride, b, b_stride, count);
@@ -206,6 +234,46 @@ struct RegisterTile {
   }
 
  private:
+  REGARD_INLINE void add_product_of_quads(const float* a, i64 row_stride, i64 depth_stride, const float* b,
+                                          i64 b_stride, i64 count) {
+    constexpr int row_pairs = (rows + 1) / 2;
+    Floats square[row_pairs][2 * vectors];  // rows 2 p and 2 p + 1 by columns 2 c and 2 c + 1
+    REGARD_UNROLL
+    for (int p = 0; p < row_pairs; ++p) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) {
+        square[p][2 * v] = sum[2 * p][v];
+        square[p][2 * v + 1] = rows > 1 ? sum[2 * p + (rows > 1)][v] : Floats{};
+        swap_squares<2>(square[p][2 * v], square[p][2 * v + 1], NumbersBelow<lanes>::type());
+      }
+    }
+    const i64 pair_stride = row_stride == 1 ? lanes : 2 * row_stride;
+    const i64 step_stride = row_stride == 1 ? 2 * depth_stride : lanes;
+    for (; count > 0; count -= 2, a += step_stride, b += 2 * b_stride) {
+      Floats two_rows[row_pairs];
+      REGARD_UNROLL
+      for (int p = 0; p < row_pairs; ++p)
+        two_rows[p] =
+            rows == 1 ? bits_as<Floats>(Doublewords{} + load<u64>(a)) : load<Floats>(a + p * pair_stride);
+      REGARD_UNROLL
+      for (int c = 0; c < 2 * vectors; ++c) {
+        const Floats two_columns = load<Floats>(b + c * lanes);
+        REGARD_UNROLL
+        for (int p = 0; p < row_pairs; ++p)
+          square[p][c] = multiply_add_quads(square[p][c], two_rows[p], two_columns);
+      }
+    }
+    REGARD_UNROLL
+    for (int p = 0; p < row_pairs; ++p) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) {
+        swap_squares<2>(square[p][2 * v], square[p][2 * v + 1], NumbersBelow<lanes>::type());
+        sum[2 * p][v] = square[p][2 * v];
+        if constexpr (rows > 1) sum[2 * p + 1][v] = square[p][2 * v + 1];
+      }
+    }
+  }
+
   /// The same where the depth is contiguous in A.
   REGARD_INLINE void add_elements(const float* a, i64 row_stride, const float* b, i64 b_stride) {
     Floats elements[rows];

@@ -13,6 +13,8 @@ constexpr i64 strips = tile / strip;
 /// Rows whose products with V skip keys together: those of one register tile, or of one block of the tile
 /// unit, whose scores skip them together too.
 constexpr i64 group_rows = amx ? 32 : tile_rows;
+/// Keys whose weights are stored together.
+constexpr i64 p_keys = quads ? 4 : 2;
 constexpr i64 row_groups = ceil_divide(tile, group_rows);
 static_assert(value_rows<1> == tile_rows || strip % value_rows<1> == 0,
               "a larger tile takes the weights of one strip");
@@ -44,8 +46,10 @@ class StepKeyRanges {
     }
   }
 
-  /// Whole pairs of keys for which a strip has P.
-  Range keys_of_p(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
+  /// Whole pairs or quads of keys for which a strip has P.
+  Range keys_of_p(i64 s) const {
+    return {strips_[s].begin / p_keys * p_keys, round_up(strips_[s].end, p_keys)};
+  }
 
   /// Keys that are computed for the rows of a group, if groups are whole strips.
   Range keys_of_group(i64 group) const { return strips_[group * group_rows / strip]; }
@@ -64,6 +68,7 @@ class StepKeyRanges {
 
  private:
   static Range depths(i64 begin, i64 end) {
+    if constexpr (quads) return {begin / 4 * 2, depth(end)};
     return vnni ? Range{begin / 2, ceil_divide(end, 2)} : Range{begin, end};
   }
 

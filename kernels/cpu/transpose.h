@@ -6,14 +6,6 @@
 
 namespace regard {
 
-/// Swaps the off-diagonal squares of `size` in every square of 2 * size at the crossing of the rows a and b.
-template <int size, int... lane>
-REGARD_INLINE void swap_squares(Floats& a, Floats& b, Numbers<lane...>) {
-  const Floats upper = __builtin_shufflevector(a, b, (lane & size ? lanes + lane - size : lane)...);
-  b = __builtin_shufflevector(a, b, (lane & size ? lanes + lane : lane + size)...);
-  a = upper;
-}
-
 template <int size>
 REGARD_INLINE void transpose_squares(Floats (&rows)[lanes]) {
   REGARD_UNROLL
@@ -54,8 +46,6 @@ REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
   else
     transpose_squares<lanes / 2>(rows);
 }
-
-typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 
 /// Interleaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one
 /// instruction.

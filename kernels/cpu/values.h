@@ -32,8 +32,8 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
-  product.add_product(work.p + span.begin * rows + row, 1, rows, work.values + span.begin * width + column,
-                      width, span.count());
+  product.add_product(work.p + span.begin * rows + place(row), 1, rows,
+                      work.values + span.begin * width + place(column), width, span.count());
   if (work.started) {
     if (work.rescale)
       product.add_from(output, width, work.rescale + row);

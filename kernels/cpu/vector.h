@@ -21,6 +21,7 @@ typedef float Floats __attribute__((vector_size(target::vector_bytes)));
 typedef i32 Ints __attribute__((vector_size(target::vector_bytes)));
 typedef u32 Words __attribute__((vector_size(target::vector_bytes)));
 typedef u64 Doublewords __attribute__((vector_size(target::vector_bytes)));
+typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 typedef u16 Halves __attribute__((vector_size(target::vector_bytes / 2)));  // as many 16-bit lanes
 
 /// Unaligned, and allowed to alias any type.
@@ -87,6 +88,20 @@ REGARD_INLINE Ints ints_of(Numbers<number...>) {
 /// 0, 1, 2, ...
 REGARD_INLINE Ints lane_numbers() {
   return ints_of(NumbersBelow<lanes>::type());
+}
+
+/// Swaps the off-diagonal squares of `size` in every square of 2 * size at the crossing of the rows a and b.
+template <int size, int... lane>
+REGARD_INLINE void swap_squares(Floats& a, Floats& b, Numbers<lane...>) {
+  const Floats upper = __builtin_shufflevector(a, b, (lane & size ? lanes + lane - size : lane)...);
+  b = __builtin_shufflevector(a, b, (lane & size ? lanes + lane : lane + size)...);
+  a = upper;
+}
+
+/// The lower or the upper halves of a and b, lane by lane in turn.
+template <bool upper, int... lane>
+REGARD_INLINE Floats lanes_in_turn(Floats a, Floats b, Numbers<lane...>) {
+  return __builtin_shufflevector(a, b, (lane / 2 + upper * lanes / 2 + lane % 2 * lanes)...);
 }
 
 /// Comparisons of vectors give masks: lanes of -1 and 0.

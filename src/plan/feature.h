@@ -19,6 +19,7 @@ enum class TargetKind : std::uint8_t { cpu, cuda, hip };
   X(neon, cpu, "instructions of AArch64's vectors, NEON")                                             \
   X(bf16_convert, cpu | hip, "conversions to bf16")                                                   \
   X(bf16_dot, cpu, "products of bf16 pairs by vectors")                                               \
+  X(bf16_matrix, cpu, "products of 2 x 4 by 4 x 2 numbers of bf16, in a vector each")                 \
   X(amx, cpu, "the tile unit, AMX")                                                                   \
   X(amx_emulated, cpu, "with `amx`: the tile unit is plain C++")                                      \
   X(matrix, cuda | hip, "matrix instructions of a warp or wave: 16-bit inputs, sums in fp32")         \

@@ -92,6 +92,7 @@ bool vnni(DType dtype, const Target& target) {
 std::int64_t operand_depth(DType dtype, const Target& target, std::int64_t n) {
   if (!vnni(dtype, target)) return n;
   const std::int64_t elements = ceil_divide(n, std::int64_t{2});
+  if (target.has(Feature::bf16_matrix)) return round_up(elements, std::int64_t{2});
   return tile_unit(dtype, target) ? round_up(elements, std::int64_t{16}) : elements;
 }
 

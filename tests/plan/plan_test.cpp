@@ -181,6 +181,22 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
 
 // Splits follow the cost of the blocks and the merge; there are none if all multiprocessors have work. The
 // first cases follow times measured on an H200 (docs/hopper.md).
+TEST(Plan, DecodeReadsKeysOnceForAllHeadsThatShareThem) {
+  for (std::string_view on : {"cpu-neon", "cpu-neon-bf16"}) {
+    for (std::string_view dtype : {"fp32", "bf16"}) {
+      for (int heads : {1, 4, 8, 16}) {
+        const Result<Plan> result =
+            plan(problem(fmt::format("fwd {} b=1 hq={} hk=1 sq=1 sk=16384 d=128", dtype, heads)), target(on),
+                 {.threads = 2});
+        ASSERT_TRUE(result) << result.error().message;
+        const KernelKey& key = result->stages[0].key;
+        EXPECT_EQ(key.algorithm.kernel, "cpu_decode") << on << dtype << heads;
+        EXPECT_EQ(key.algorithm.pack_gqa, heads) << on << dtype;
+      }
+    }
+  }
+}
+
 TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   struct Case {
     std::string_view shape;

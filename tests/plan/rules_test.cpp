@@ -85,6 +85,7 @@ const std::vector<Scene>& accepted() {
   static const std::vector<Scene> list = {
       {"forward_tile_sizes", fwd, "cpu-avx2", "cpu_forward", {{"block_q", 64}, {"block_k", 48}}},
       {"decode_tile_sizes", fwd, "cpu-avx2", "cpu_decode", {{"block_k", 64}, {"pack_gqa", 4}}},
+      {"decode_tile_sizes", fwd, "cpu-neon", "cpu_decode", {{"block_k", 64}, {"pack_gqa", 16}}},
       {"backward_tile_sizes", bwd, "cpu-avx2", "cpu_backward", {{"block_q", 16}, {"block_k", 48}}},
       {"backward_tile_sizes", bwd, "cpu-amx", "cpu_backward", {{"block_q", 64}, {"block_k", 32}}},
       {"asked_for", fwd, "sm_80", "portable_forward", {}, {.family = "forward"}},
