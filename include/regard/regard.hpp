@@ -286,6 +286,14 @@ inline std::string check(const Problem& problem, const Arguments& arguments) {
   return report.copy();
 }
 
+/// Runs a saved call again: JSON with a verdict and the differences of each output (docs/saved-calls.md).
+inline std::string rerun(const std::string& folder, const Options& options = {}, bool oracle = false) {
+  const regard_plan_options c_options = options.c();
+  detail::String report;
+  detail::require(regard_rerun(detail::c_text(folder, "folder"), &c_options, oracle ? 1 : 0, &report.text));
+  return report.copy();
+}
+
 // ---- what is here --------------------------------------------------------------------------------------
 
 /// From now on kernels come from this bundle as well.

@@ -181,6 +181,20 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
       nb::arg("problem"), nb::arg("seed").none(), nb::arg("offset").none(), nb::arg("tensors"),
       nb::sig("def check(problem: Problem, seed: object, offset: int, tensors: dict[str, object]) -> str"));
   module.def(
+      "rerun",
+      [](nb::handle folder_given, nb::handle target, nb::handle family, nb::handle threads, bool oracle) {
+        const std::string folder = text_of(folder_given, "folder");
+        const PlanOptions options{target, family, threads};
+        const regard_plan_options c = options.c();
+        find_bundles();
+        return text_from(
+            [&](char** report) { return regard_rerun(folder.c_str(), &c, oracle ? 1 : 0, report); });
+      },
+      nb::arg("folder"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
+      nb::arg("oracle"),
+      nb::sig("def rerun(folder: str, target: str | None, family: str | None, threads: int, oracle: bool) -> "
+              "str"));
+  module.def(
       "addresses",
       [](const Problem& problem, const nb::dict& tensors) {
         Binding binding(problem);

@@ -28,7 +28,7 @@ from .errors import (
 )
 from .functional import append, attention, attention_backward
 from .merging import merge
-from .planning import cache, check, explain, info, list, plan, words
+from .planning import cache, check, explain, info, list, plan, rerun, words
 
 __all__ = [
     "InternalError",
@@ -54,5 +54,6 @@ __all__ = [
     "options",
     "pack_bits",
     "plan",
+    "rerun",
     "words",
 ]

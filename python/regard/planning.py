@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Literal, overload
 
 from . import _core
@@ -70,6 +71,29 @@ def check(problem: Problem | str, *, seed: Any = 0, offset: int = 0, **tensors: 
     Raises InvalidError for arrays that do not fit the problem; a failed check is not an error.
     """
     report: dict[str, Any] = json.loads(_core.check(_problem(problem), seed, offset, tensors))
+    return report
+
+
+def rerun(
+    folder: str | os.PathLike[str],
+    target: str | None = None,
+    family: str | None = None,
+    threads: int = 0,
+    *,
+    oracle: bool = False,
+) -> dict[str, Any]:
+    """Runs a call again that REGARD_SAVE_CALLS saved in `folder`, and compares the results with the saved ones.
+
+    target, family, threads: as for `plan`; by default those of the saved call.
+    oracle: also judge both results by the fp64 oracle, as `check` does.
+
+    The report's "verdict" is "same_bits", "within_bound" (of another order of sums, where "bits_may_differ" says why
+    bits may differ), "different", or "same_error" if the saved call failed in that way. "outputs" has for each output
+    the number of elements with other bits ("different"), of those outside the bound ("outside"), and the "first" one.
+
+    Raises InvalidError if the folder holds no saved call, RefusedError if this machine does not have its target.
+    """
+    report: dict[str, Any] = json.loads(_core.rerun(os.fspath(folder), target, family, threads, oracle))
     return report
 
 

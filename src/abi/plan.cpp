@@ -7,14 +7,25 @@
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
+#include "engine/rerun.h"
 #include "engine/run.h"
 #include "engine/run_gpu.h"
+#include "engine/save_calls.h"
 #include "engine/verify.h"
 #include "oracle/check.h"
 #include "problem/tensors.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
 using namespace regard::c_api;  // NOLINT
+
+namespace {
+
+Status run_in_default_stream(PreparedPlan& plan, const regard_arguments& given, void* workspace,
+                             std::int64_t bytes) {
+  return saves_calls() ? run_and_save(plan, given, workspace, bytes) : run(plan, given, workspace, bytes);
+}
+
+}  // namespace
 
 regard_status regard_plan_create(const regard_problem* problem, const regard_plan_options* options,
                                  regard_plan** plan) {
@@ -97,9 +108,10 @@ regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* a
     regard_arguments storage;
     const Result<const regard_arguments*> known = known_arguments(arguments, storage);
     if (!known) return report(known.error());
-    if (Status status = run(*plan_of(plan), **known, workspace, workspace_bytes, stream); !status) {
-      return report(status.error());
-    }
+    const Status status = saves_calls()
+                              ? run_and_save(*plan_of(plan), **known, workspace, workspace_bytes, stream)
+                              : run(*plan_of(plan), **known, workspace, workspace_bytes, stream);
+    if (!status) return report(status.error());
     if (Status status = verify_if_asked(*plan_of(plan), **known); !status) return report(status.error());
     return REGARD_OK;
   });
@@ -120,7 +132,7 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
     if ((*prepared)->best().target->on_cpu()) {
       const Result<AlignedMemory> workspace = aligned_memory(bytes);
       if (!workspace) return report(workspace.error());
-      if (Status status = run(**prepared, **known, workspace->get(), bytes); !status)
+      if (Status status = run_in_default_stream(**prepared, **known, workspace->get(), bytes); !status)
         return report(status.error());
     } else {
       const std::optional<regard_role> leading = leading_tensor((*prepared)->specs(), **known);
@@ -134,11 +146,25 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
       if (!device) return report(device.error());
       const gpu::OrderedMemory workspace(**device, bytes, nullptr);
       if (!workspace.status()) return report(workspace.status().error());
-      if (Status status = run(**prepared, **known, workspace.data(), bytes); !status)
+      if (Status status = run_in_default_stream(**prepared, **known, workspace.data(), bytes); !status)
         return report(status.error());
     }
     if (Status status = verify_if_asked(**prepared, **known); !status) return report(status.error());
     return REGARD_OK;
+  });
+}
+
+regard_status regard_rerun(const char* folder, const regard_plan_options* options, int32_t oracle,
+                           char** report_json) {
+  return guarded([&] {
+    if (folder == nullptr) return report(null_argument("folder").value());
+    if (report_json == nullptr) return report(null_argument("report").value());
+    if (oracle != 0 && oracle != 1)
+      return report(REGARD_INVALID, fmt::format("oracle={} is neither 0 nor 1", oracle));
+    const Result<EngineOptions> chosen = engine_options(options);
+    if (!chosen) return report(chosen.error());
+    const Result<std::string> found = rerun(folder, *chosen, oracle == 1);
+    return found ? give(*found, report_json) : report(found.error());
   });
 }
 

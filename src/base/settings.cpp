@@ -37,6 +37,13 @@ Status read(std::string_view, std::string_view value, Url& out) {
   return {};
 }
 
+Status read(std::string_view name, std::string_view value, SaveCalls& out) {
+  Result<SaveCalls> parsed = parse_save_calls(value);
+  if (!parsed) return invalid(std::string(name) + "=" + in_quotes(value) + parsed.error().message);
+  out = *std::move(parsed);
+  return {};
+}
+
 /// A list without elements would silently be no list.
 template <char separator>
 Status read(std::string_view name, std::string_view value, ListOf<separator>& out) {
@@ -97,6 +104,9 @@ std::string text_of(const ListOf<separator>& value) {
 }
 std::string text_of(const Url& value) {
   return without_secrets(value.text);
+}
+std::string text_of(const SaveCalls& value) {
+  return value.text;
 }
 std::string text_of(std::int64_t value) {
   return std::to_string(value);

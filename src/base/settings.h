@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/save_calls.h"
 #include "base/text.h"
 
 namespace regard {
@@ -19,7 +20,7 @@ namespace regard {
 
 // X(member, type, environment name, default, one sentence of documentation)
 // Types: Switch (0/off/false/no, 1/on/true/yes), Number (non-negative integer), Text, Url,
-// List (with commas), Paths (with colons).
+// List (with commas), Paths (with colons), Calls (base/save_calls.h).
 #define REGARD_SETTINGS(X)                                                                                   \
   X(jit, Switch, "REGARD_JIT", true,                                                                         \
     "Compile kernels on demand; off refuses with the key and what was searched.")                            \
@@ -71,6 +72,9 @@ namespace regard {
     "find its symbols.")                                                                                     \
   X(record, Text, "REGARD_RECORD", "",                                                                       \
     "Append each problem that is planned to this file, for `regard build` and `regard prebuild`.")           \
+  X(save_calls, Calls, "REGARD_SAVE_CALLS", "",                                                              \
+    "Save calls for `regard rerun` (docs/saved-calls.md): a folder, and after commas when=, calls=, "        \
+    "bytes=.")                                                                                               \
   X(log, List, "REGARD_LOG", "",                                                                             \
     "Comma-separated topics reported on stderr: " REGARD_LOG_TOPICS(REGARD_LOG_TOPIC_LISTED) "or all.")      \
   X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \
@@ -110,6 +114,7 @@ struct Settings {
   using Switch = bool;
   using Text = std::string;
   using Url = regard::Url;
+  using Calls = SaveCalls;
   using List = ListOf<','>;
   using Paths = ListOf<':'>;
   using Number = std::int64_t;

@@ -57,6 +57,13 @@ constexpr const char* list_footer = R"(
   regard list --profile flash --tier compile    # what the profile would compile on demand
 )";
 
+constexpr const char* rerun_footer = R"(
+REGARD_SAVE_CALLS=FOLDER,when=nan ./program saves calls; docs/saved-calls.md has the conditions. Exit code 0: the
+same bits, or within the bound of another order of sums where bits may differ; 1: different, or wrong by the oracle.
+  regard rerun saved/call-0001
+  regard rerun saved/call-0001 --target cpu-generic --oracle
+)";
+
 constexpr const char* build_footer = R"(
 A manifest is a TOML file that names targets, outputs and the problems to have kernels for; docs/build.md has its keys.
   regard build te.toml --check         # how many kernels it comes to, table by table
@@ -261,6 +268,14 @@ void CommandLine::add_others() {
   words(list, "--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
   words(list, "--tier", request.tier,
         "Only kernels that come from this tier, built-in, bundle, cache or compile");
+
+  CLI::App* rerun = verb("rerun", "Run a saved call again and compare the results", rerun_footer);
+  words(rerun, "folder", request.paths, "The folder of the call")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);
+  where(rerun, false);
+  rerun->add_flag("--oracle", request.oracle, "Also judge both results by the fp64 oracle");
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();

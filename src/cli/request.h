@@ -47,6 +47,9 @@ struct Request {
   // explain
   bool all = false;  ///< list every refused candidate individually
 
+  // rerun
+  bool oracle = false;
+
   // list
   std::string profile, tier;
 
@@ -55,7 +58,7 @@ struct Request {
   std::string output;
 
   // bundle
-  std::vector<std::string> paths;    ///< its files
+  std::vector<std::string> paths;    ///< its files; of rerun the folder
   std::vector<std::string> trusted;  ///< public keys
   std::string key;                   ///< file of a private key
 

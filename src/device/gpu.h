@@ -108,6 +108,8 @@ Status launch(const Device&, Function, const Launch&, Stream, std::span<void* co
 
 /// Waits until all work in the stream is done.
 Status wait(const Device&, Stream);
+/// Whether the stream records a graph, so that nothing can be waited for; also where the driver does not say.
+bool is_captured(const Device&, Stream);
 
 /// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.
 /// Null while the stream records a graph, which can be launched in another stream, concurrently with this

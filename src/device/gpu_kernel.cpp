@@ -57,4 +57,9 @@ Status wait(const Device& device, Stream stream) {
   return use.status() ? device.backend->wait(stream) : use.status();
 }
 
+bool is_captured(const Device& device, Stream stream) {
+  const Use use(device);
+  return !use.status() || device.backend->is_capturing(stream);
+}
+
 }  // namespace regard::gpu

@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "base/settings.h"
 #include "base/text.h"
+#include "engine/elements.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
@@ -24,22 +25,6 @@
 
 namespace regard {
 namespace {
-
-/// Calls body(index, offset) for each element in row-major order of the logical shape, with its offset in
-/// memory.
-template <class Body>
-void for_each_element(const regard_tensor& tensor, Body body) {
-  std::int64_t elements = 1;
-  for (int i = 0; i < tensor.rank; ++i) elements *= tensor.shape[i];
-  for (std::int64_t index = 0; index < elements; ++index) {
-    std::int64_t rest = index, offset = 0;
-    for (int i = tensor.rank - 1; i >= 0; --i) {
-      offset += rest % tensor.shape[i] * tensor.strides[i];
-      rest /= tensor.shape[i];
-    }
-    body(index, offset);
-  }
-}
 
 /// The outputs of the live call with their own contiguous memory. They start with the live contents: rows
 /// past a sequence's end are not written, and must not count as a difference.
@@ -56,19 +41,10 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
     regard_tensor& tensor = second.arguments.tensor[index];
     const TensorSpec spec = tensor_spec(problem, role);
     if (spec.use != REGARD_OUTPUT || tensor.data == nullptr) continue;
-    std::int64_t elements = 1;
-    for (int i = tensor.rank - 1; i >= 0; --i) {
-      tensor.strides[i] = elements;
-      elements *= tensor.shape[i];
-    }
-    const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-    const auto* from = static_cast<const std::byte*>(tensor.data);
+    make_row_major(tensor);
+    std::vector<std::byte>& to = second.memory.emplace_back(row_major(live.tensor[index]));
     // Even an empty one has an address, as null would mean that it is missing.
-    std::vector<std::byte>& to =
-        second.memory.emplace_back(static_cast<std::size_t>(std::max(elements * size, size)));
-    for_each_element(live.tensor[index], [&](std::int64_t position, std::int64_t offset) {
-      std::memcpy(to.data() + position * size, from + offset * size, static_cast<std::size_t>(size));
-    });
+    if (to.empty()) to.resize(1);
     tensor.data = to.data();
     second.roles.push_back(role);
   }

@@ -25,24 +25,6 @@ std::int64_t at_least_one(double count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(count));
 }
 
-/// The part of the problem that can be checked in time.
-Options sample(const Problem& p, int threads) {
-  Options options{threads, 0, 0};
-  if (p.pass == Pass::append || p.pass == Pass::merge) return options;  // these read each number once
-  const double budget = speed * seconds * std::max(threads, 1);
-  const double rows = static_cast<double>(p.sq), heads = static_cast<double>(p.b) * static_cast<double>(p.hq);
-  if (row_cost(p) * rows * heads <= budget) return options;
-  if (p.pass == Pass::fwd) {
-    options.max_rows = std::max<std::int64_t>(2, at_least_one(budget / (row_cost(p) * heads)));
-    return options;
-  }
-  const std::int64_t heads_per_kv = p.hq / p.hk;
-  const double group = row_cost(p) * rows * static_cast<double>(heads_per_kv);
-  options.max_heads = at_least_one(budget / group);
-  if (group > budget) options.max_rows = std::max<std::int64_t>(2, at_least_one(rows * budget / group));
-  return options;
-}
-
 /// JSON has no infinity: a word stands for it.
 void write_number(JsonWriter& json, std::string_view name, double value) {
   std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
@@ -61,6 +43,23 @@ void write(JsonWriter& json, const Comparison& c) {
 }
 
 }  // namespace
+
+Options sample(const Problem& p, int threads) {
+  Options options{threads, 0, 0};
+  if (p.pass == Pass::append || p.pass == Pass::merge) return options;  // these read each number once
+  const double budget = speed * seconds * std::max(threads, 1);
+  const double rows = static_cast<double>(p.sq), heads = static_cast<double>(p.b) * static_cast<double>(p.hq);
+  if (row_cost(p) * rows * heads <= budget) return options;
+  if (p.pass == Pass::fwd) {
+    options.max_rows = std::max<std::int64_t>(2, at_least_one(budget / (row_cost(p) * heads)));
+    return options;
+  }
+  const std::int64_t heads_per_kv = p.hq / p.hk;
+  const double group = row_cost(p) * rows * static_cast<double>(heads_per_kv);
+  options.max_heads = at_least_one(budget / group);
+  if (group > budget) options.max_rows = std::max<std::int64_t>(2, at_least_one(rows * budget / group));
+  return options;
+}
 
 Result<std::string> check_report(const Problem& problem, const regard_arguments& arguments, int threads) {
   if (problem.accumulate) {

@@ -4,10 +4,14 @@
 #include <string>
 
 #include "base/result.h"
+#include "oracle/oracle.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
 
 namespace regard::oracle {
+
+/// The part of a problem that the oracle computes in seconds, as check_report does.
+Options sample(const Problem&, int threads);
 
 /// {"ok": true, "sampled": false, "skipped": [],
 ///  "outputs": {"o": {"max_absolute": .., "max_relative": .., "tolerance": .., "worst": .., "compared": ..,

@@ -198,6 +198,10 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect(regard_attention(call.problem, nullptr, nullptr), "arguments");
   expect(regard_check(call.problem, nullptr, &text), "arguments");
   expect(regard_check(call.problem, &call.arguments, nullptr), "report");
+  expect(regard_rerun(nullptr, nullptr, 0, &text), "folder");
+  expect(regard_rerun("saved", nullptr, 0, nullptr), "report");
+  expect_refusal(regard_rerun("saved", nullptr, 2, &text), REGARD_INVALID, "oracle=2", "oracle");
+  expect_refusal(regard_rerun("no folder", nullptr, 0, &text), REGARD_INVALID, "call.json", "no folder");
   expect(regard_info(nullptr), "json");
   expect(regard_list(nullptr, nullptr, nullptr), "json");
   expect(regard_cache("stat", nullptr), "json");

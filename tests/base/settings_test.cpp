@@ -103,6 +103,34 @@ TEST(Settings, AListHasSomethingInIt) {
   EXPECT_THAT(parsed({"REGARD_BUNDLE_PATH=:a,b:"}).settings->bundle_path.items(), ElementsAre("a,b"));
 }
 
+TEST(Settings, SavedCallsHaveAFolderAConditionAndBounds) {
+  const Settings all = *parsed({"REGARD_SAVE_CALLS=/a folder,when=first:3,calls=7,bytes=9"}).settings;
+  EXPECT_EQ(all.save_calls.folder, "/a folder");
+  EXPECT_EQ(word(all.save_calls.when), "first");
+  EXPECT_EQ(all.save_calls.number, 3);
+  EXPECT_EQ(all.save_calls.calls, 7);
+  EXPECT_EQ(all.save_calls.bytes, 9);
+  EXPECT_TRUE(parsed({"REGARD_SAVE_CALLS="}).settings->save_calls.empty());
+  EXPECT_EQ(word(parsed({"REGARD_SAVE_CALLS=f"}).settings->save_calls.when), "every");
+}
+
+TEST(Settings, SavedCallsThatAreNotUnderstoodAreAnError) {
+  const std::pair<const char*, const char*> cases[] = {
+      {",when=nan", " names no folder; put it first, as in FOLDER,when=nan"},
+      {"f,when=nam", " has the unknown when='nam'; did you mean 'nan'?"},
+      {"f,when=nan:2", ": when=nan takes no number"},
+      {"f,when=first", ": when=first needs a number, such as first:10"},
+      {"f,when=every:0", " has '0' for when=every; it takes a whole number of 1 or more"},
+      {"f,calls=many", " has 'many' for calls; it takes a whole number of 1 or more"},
+      {"f,call=1", " has the unknown option 'call'; did you mean 'calls'?"},
+  };
+  for (const auto& [value, why] : cases) {
+    const Parsed result = parsed({std::string("REGARD_SAVE_CALLS=") + value});
+    ASSERT_FALSE(result.settings) << value;
+    EXPECT_EQ(result.settings.error().message, std::string("REGARD_SAVE_CALLS='") + value + "'" + why);
+  }
+}
+
 TEST(Settings, ValuesAreShownWithoutPasswords) {
   const Settings parsed_settings = *parsed({"REGARD_REMOTE=http://u:secret@h/x"}).settings;
   EXPECT_EQ(parsed_settings.remote.text, "http://u:secret@h/x");

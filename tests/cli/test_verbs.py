@@ -13,7 +13,8 @@ import pytest
 
 from conftest import COMMAND, FORWARD, environment
 
-VERBS = ["run", "bench", "explain", "list", "build", "prebuild", "cache", "bundle", "info", "help", "completion"]
+VERBS = ["run", "bench", "explain", "list", "rerun"]
+VERBS += ["build", "prebuild", "cache", "bundle", "info", "help", "completion"]
 
 
 def test_bench_writes_one_line_a_problem(regard, tmp_path):

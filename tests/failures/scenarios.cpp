@@ -110,6 +110,12 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
        [&fwd] {
          return with_json([&](char** json) { return regard_check(fwd.problem, &fwd.arguments, json); });
        }},
+      {"rerun_wrong",
+       [] {
+         const regard_status status =
+             with_json([](char** json) { return regard_rerun("/dev/null/none", nullptr, 0, json); });
+         return status == REGARD_INVALID ? REGARD_OK : status;
+       }},
       {"info", [] { return with_json(regard_info); }},
       {"list", [] { return with_json([](char** json) { return regard_list(nullptr, nullptr, json); }); }},
       {"list_profile",

@@ -644,3 +644,10 @@ def test_equality_with_an_array_is_one_answer(ours):
     assert (ours == ours) is True and (ours != ours) is False  # noqa: PLR0124
     assert PROBLEM.tensors == dict(PROBLEM.tensors) and PROBLEM.tensors != {}
     assert {PLAN: 1}[PLAN] == 1 and regard.plan(PROBLEM) != PLAN
+
+
+def test_rerun_of_no_saved_call(tmp_path):
+    with pytest.raises(regard.InvalidError, match=r"call.json.*REGARD_SAVE_CALLS writes such folders"):
+        regard.rerun(tmp_path)
+    with pytest.raises(TypeError):
+        regard.rerun(3)
