@@ -64,6 +64,14 @@ same bits, or within the bound of another order of sums where bits may differ; 1
   regard rerun saved/call-0001 --target cpu-generic --oracle
 )";
 
+constexpr const char* report_footer = R"(
+One HTML file that needs no other: the machine, kernels by tier, and what the files say as tables and curves. They are
+what bench, run --json and rerun --json print, files of bench/results, and the lines of REGARD_VERIFY.
+  regard bench --problems problems.txt > bench.jsonl
+  regard rerun saved/call-0001 --oracle --json > rerun.json
+  regard report bench.jsonl rerun.json --out report.html
+)";
+
 constexpr const char* build_footer = R"(
 A manifest is a TOML file that names targets, outputs and the problems to have kernels for; docs/build.md has its keys.
   regard build te.toml --check         # how many kernels it comes to, table by table
@@ -276,6 +284,11 @@ void CommandLine::add_others() {
       ->allow_extra_args(false);
   where(rerun, false);
   rerun->add_flag("--oracle", request.oracle, "Also judge both results by the fp64 oracle");
+
+  CLI::App* report =
+      verb("report", "Write a page about this machine and what files of results say", report_footer);
+  words(report, "file", request.paths, "Files of bench, run --json, rerun --json or REGARD_VERIFY");
+  words(report, "-o,--out", request.out, "The page; by default report.html");
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();

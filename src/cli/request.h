@@ -58,7 +58,7 @@ struct Request {
   std::string output;
 
   // bundle
-  std::vector<std::string> paths;    ///< its files; of rerun the folder
+  std::vector<std::string> paths;    ///< its files; of report too; of rerun the folder
   std::vector<std::string> trusted;  ///< public keys
   std::string key;                   ///< file of a private key
 

@@ -18,6 +18,7 @@ Answer bench_verb(const Request&);
 Answer explain_verb(const Request&);
 Answer list_verb(const Request&);
 Answer rerun_verb(const Request&);
+Answer report_verb(const Request&);
 Answer build_verb(const Request&);
 Answer prebuild_verb(const Request&);
 Answer cache_verb(const Request&);

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import COMMAND, FORWARD, environment
 
-VERBS = ["run", "bench", "explain", "list", "rerun"]
+VERBS = ["run", "bench", "explain", "list", "rerun", "report"]
 VERBS += ["build", "prebuild", "cache", "bundle", "info", "help", "completion"]
 
 
