@@ -26,7 +26,7 @@ BEGIN = "<!-- generated from the code; tools/gallery.py --write writes it anew -
 END = "<!-- end of the generated part -->\n"
 LANGUAGES = {"python": ("Python", "*_*.py"), "cpp": ("C++", "*_*.cpp")}
 MEASURED = re.compile(r"\d[\d.]*(?= (us|ms|GFLOP/s|GB/s)\b)")
-SECTION = re.compile(r"^### \[.*?\]\((.*?)\)\n.*?^```console\n\$ .*?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^### .*\n.* \[(.*)\]\(\1\)\n```console\n\$ .*\n((?:.*\n)*?)```\n", re.MULTILINE)
 
 
 @dataclass
@@ -52,8 +52,8 @@ class Example:
     def section(self, printed: str) -> str:
         number, words = self.path.stem.split("_", 1)
         command = f"build/{self.path.stem}" if self.cpp else f"python {self.name}"
-        title = f"### [{number} {words.replace('_', ' ')}]({self.name})"
-        return f"{title}\n{self.about()}\n```console\n$ {command}\n{printed}```\n"
+        title = f"### {number} {words.replace('_', ' ')}"  # a link in a heading is more than Sphinx takes
+        return f"{title}\n{self.about()} [{self.name}]({self.name})\n```console\n$ {command}\n{printed}```\n"
 
 
 def examples() -> list[Example]:
