@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import RefusedError, invalid
 from ..flash_attn.words import is_on
-from ..torch.tensors import refuse_without_strides
+from ..torch.tensors import is_eager, refuse_without_strides
 from ..words import count, number
 from .attend import Planned, Result, attend, factor_tensor, memory_for
 from .lists import Lists, buffers_of, lists_of, most_between, moved_lists
@@ -144,9 +144,19 @@ class BatchMLAPagedAttentionWrapper(PackedWrapper):
             if factors:
                 options["descale_v"] = factors["descale_k"]
             return attend(q_nope, k, k, options, planned.out, memory, None, natural)
-        q = torch.cat((q_nope.detach(), q_pe.detach() if ratio == 1 else q_pe.detach() * ratio), dim=-1)
+        q = _joined(q_nope.detach(), q_pe.detach() if ratio == 1 else q_pe.detach() * ratio)
         options["k_rope"] = kpe_cache.detach().unsqueeze(2)
         return attend(q, k, None, options, planned.out, memory, None, natural)
+
+
+def _joined(nope: Tensor, rope: Tensor) -> Tensor:
+    """Q with the columns of both; no copy if they are neighbours in one tensor already."""
+    if not is_eager(nope) or nope.stride() != rope.stride():
+        return torch.cat((nope, rope), dim=-1)
+    ends = nope.untyped_storage().data_ptr(), nope.storage_offset() + nope.shape[2]
+    if ends != (rope.untyped_storage().data_ptr(), rope.storage_offset()):
+        return torch.cat((nope, rope), dim=-1)
+    return nope.as_strided((*nope.shape[:2], nope.shape[2] + rope.shape[2]), nope.stride())
 
 
 def _used_pages(kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, page: int) -> Lists:
