@@ -236,7 +236,7 @@ class CpuDecodeHead {
     float rescale[score_lanes];
     const bool changed = softmax(end / chunk, scale_log2(), rescale);
     if constexpr (uses_tiles)
-      tiles_.add_values(output_, scores_, changed ? rescale : nullptr);
+      tiles_.add_values(output_, scores_, changed ? rescale : nullptr, keys_);
     else
       DecodeValues<rows>{output_, scores_, keys_.v, counted_from(first_key, seen),
                          changed ? rescale : nullptr}

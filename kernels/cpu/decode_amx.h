@@ -3,8 +3,8 @@
 // K and V are read where they are stored. A row of K is pairs along the depth, as the unit wants them. A row
 // of V is pairs of columns, but the unit adds up pairs of keys: so P is an operand twice, with a zero for
 // the odd column of each pair, and with a zero for the even one. That is twice the products, which take less
-// time than reading memory, and no rows have to be woven. Nothing is prefetched: the hardware finds these
-// reads by itself. Fewer rows leave most of a tile empty, and vectors that prefetch are faster.
+// time than reading memory, and no rows have to be woven. Fewer rows leave most of a tile empty, and vectors
+// that prefetch are faster.
 #pragma once
 
 #include "kernels/cpu/amx.h"
@@ -62,12 +62,16 @@ class DecodeTiles {
 
   /// O = O * rescale + P V. `p` is P^T, [key][16 rows]. O is tiles of 16 rows: the even ones of 32 columns,
   /// then the odd ones.
-  REGARD_OPTIMIZE void add_values(float* output, const float* p, const float* rescale) const {
+  REGARD_OPTIMIZE void add_values(float* output, const float* p, const float* rescale,
+                                  const DecodeKeys& keys) const {
     if (rescale) DecodeTiles::rescale(output, rescale);
     alignas(64) float weights[groups * 2 * tile];
     for (i64 g = 0; g < groups; ++g) store_weights(weights + g * 2 * tile, p + g * tile);
     i64 part = 0;
-    for (; part + 2 <= config::dv / 32; part += 2) add_parts<2>(output, weights, part);
+    for (; part + 2 <= config::dv / 32; part += 2) {
+      fetch_ahead(keys, part / 2);
+      add_parts<2>(output, weights, part);
+    }
     if constexpr (config::dv % 64 != 0) add_parts<1>(output, weights, part);
   }
 
@@ -115,6 +119,17 @@ class DecodeTiles {
         __builtin_memset(to, 0, n * 2);
     }
     return {copy, n / 2};
+  }
+
+  /// Prefetches the first group of K of the next step, a share of it for each pair of parts: while the
+  /// values of latent attention are multiplied, memory would have nothing to do. The rest the hardware finds.
+  REGARD_INLINE static void fetch_ahead(const DecodeKeys& keys, i64 share) {
+    constexpr i64 shares = larger<i64>(config::dv / 64, 1);
+    for (i64 key = share * group / shares; key < (share + 1) * group / shares; ++key) {
+      const u8* const row = keys.k.ahead(key);
+      REGARD_UNROLL
+      for (i64 byte = 0; byte < config::d * 2; byte += 64) __builtin_prefetch(row + byte, 0, 2);
+    }
   }
 
   /// The weights of 16 keys as the first operand, [row][key]: the lower half of each pair, and the upper one.
