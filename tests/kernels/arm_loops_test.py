@@ -5,6 +5,7 @@ Reads the kernels that a build for AArch64 has compiled in (REGARD_ARM_BUILD, el
 their sources with clang++ as well.
 """
 
+import functools
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILT_IN = Path(os.environ.get("REGARD_ARM_BUILD", ROOT / "build/aarch64")) / "built_in"
 LLVM = "-19"
 CLANG = f"clang++{LLVM} --target=aarch64-linux-gnu"
+QUICK = "-O1"  # for clang++ (src/compile/quick_options.cpp)
 
 # The kernels that are modelled: the beginning and the end of the key.
 FORWARD = {"fp32": ("cpu-neon cpu_forward", "fwd fp32 d=128"), "bf16": ("cpu-neon-bf16 cpu_forward", "fwd bf16 d=128")}
@@ -35,6 +37,16 @@ MULTIPLY_ADDS = {FMLA: 4, BFDOT: 8, BFMMLA: 16}
 PRODUCT = {"fp32": FMLA, "bf16": BFMMLA}
 
 
+@functools.cache
+def cycles_of(code, core, rounds=200):
+    """Of one round, by the model of a core."""
+    options = ["-march=aarch64", f"-mcpu={core}", "-mattr=+bf16", f"-iterations={rounds}"]
+    report = subprocess.run(
+        [f"llvm-mca{LLVM}", *options], input=code, capture_output=True, text=True, check=True
+    ).stdout
+    return int(re.search(r"Total Cycles:\s+(\d+)", report)[1]) / rounds
+
+
 @dataclass
 class Loop:
     """An innermost loop."""
@@ -45,14 +57,10 @@ class Loop:
     def count(self, instruction):
         return sum(bool(re.match(instruction, line)) for line in self.lines)
 
-    def cycles(self, core, rounds=200):
-        """Of one round, by the model of a core."""
-        code = "loop:\n" + "\n".join(re.sub(r"0x[0-9a-f]+ <.*>", "loop", line) for line in self.lines)
-        options = ["-march=aarch64", f"-mcpu={core}", "-mattr=+bf16", f"-iterations={rounds}"]
-        report = subprocess.run(
-            [f"llvm-mca{LLVM}", *options], input=code, capture_output=True, text=True, check=True
-        ).stdout
-        return int(re.search(r"Total Cycles:\s+(\d+)", report)[1]) / rounds
+    def cycles(self, core):
+        return cycles_of(
+            "\n".join(["loop:", *(re.sub(r"0x[0-9a-f]+ <.*>", "loop", line) for line in self.lines)]), core
+        )
 
 
 def loops_of(object_file):
@@ -100,7 +108,7 @@ def loops(tmp_path_factory):
             made = source.with_suffix(".o")
             if compiler == "clang++":
                 made = tmp_path_factory.mktemp("clang") / made.name
-                subprocess.run([*shlex.split(f"{CLANG} {options} -c -o"), made, source], check=True)
+                subprocess.run([*shlex.split(f"{CLANG} {options} {QUICK} -c -o"), made, source], check=True)
             known[kernel, compiler] = loops_of(made)
         return known[kernel, compiler]
 
