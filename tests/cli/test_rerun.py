@@ -202,6 +202,14 @@ def test_a_folder_that_cannot_be_written_is_a_warning(regard, tmp_path):
     assert done.code == 0 and done.err.count("a call is not saved") == 1
 
 
+@pytest.mark.parametrize("name, when", [("lengths", "nan"), ("varlen", "nan"), ("cache", "mismatch"), ("merge", "nan")])
+def test_a_right_call_is_not_saved(regard, tmp_path, name, when):
+    """Rows past a length keep the NaN with which the command fills outputs."""
+    words = "run", PROBLEMS[name], "--repeat=0 --no-check"
+    done = regard(*words, REGARD_SAVE_CALLS=f"{tmp_path / 'calls'},when={when}")
+    assert done.code == 0 and done.err == "" and not (tmp_path / "calls").exists()
+
+
 NAN_IN_TRAINING = """
 import sys, torch, regard.torch
 torch.manual_seed(0)
