@@ -16,6 +16,7 @@ from pathlib import Path
 from bench import pictures
 from bench.amd import tables as amd_tables
 from bench.compile import tables as compile_tables
+from bench.cpu import cache_tables as cpu_cache_tables
 from bench.cpu import cost_tables, grid_tables
 from bench.gpu import cache_tables
 from bench.gpu import tables as gpu_tables
@@ -32,6 +33,8 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "features": ("features", cost_tables.features, True),
     "sweep": ("sweep", cost_tables.sweep, True),
     "scaling": ("scaling", cost_tables.scaling, True),
+    "vllm": ("vllm", cpu_cache_tables.vllm, True),
+    "latent": ("latent", cpu_cache_tables.latent, True),
     "gpu": ("gpu", gpu_tables.cells, True),
     "gpu-summary": ("gpu", gpu_tables.summary, False),
     "backward": ("backward", gpu_tables.backward, True),
