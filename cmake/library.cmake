@@ -2,9 +2,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The command's parts, without main: a static library so that tests can link them. They use the public API; from
-# the base room errors as values, the nearest word, printable text, files, threads, and reading and writing
-# JSON; and bundles and arrays as files.
+# The command's parts, without main: a static library so that tests can link them. They use the public API; from the
+# base room errors as values, the nearest word, printable text, files, threads, and reading and writing JSON; and for
+# files the rooms of bundles and arrays.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources})

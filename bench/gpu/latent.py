@@ -31,7 +31,7 @@ from bench.shared.markdown import table
 
 D, DV = 576, 512
 SCALE = 192**-0.5  # of the head dim before absorption
-MILLISECONDS = 50  # that count of each call in each of three rounds
+MILLISECONDS = 50  # of each call that are measured, in each of three rounds
 PRODUCT_SIZE = 8192
 PRODUCT, READ, PORTABLE, PEER = "product", "read", "portable", "FlashMLA"
 
@@ -140,7 +140,7 @@ def contestants(group: Group, refused: dict[str, str]) -> dict[str, Call]:
 
 
 def figures(group: Group, ms: dict[str, float]) -> list[dict[str, Any]]:
-    """A figure has no value if one of its calls was refused or no peer is there, and no bound if none is asked."""
+    """A figure has no value if one of its calls was refused or no peer is there, and no bound if none is set."""
     first, shape = next(iter(group.shapes.items()))
     product = 2.0 * PRODUCT_SIZE**3 / ms[PRODUCT]
 

@@ -236,7 +236,7 @@ REGARD_API regard_status regard_attention(const regard_problem* problem, const r
  * check fails. */
 REGARD_API regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments,
                                       char** report);
-/* Runs a call again that REGARD_SAVE_CALLS saved in a folder, and compares the results with the saved ones:
+/* Runs a call that REGARD_SAVE_CALLS saved in a folder again, and compares the results with the saved ones:
  * by default on its own target with its own kernels and threads. With oracle = 1 both results are also judged
  * as by regard_check; 0: they are not. report: JSON with a verdict, "same_bits", "within_bound", "different"
  * or "same_error", and for each output its differences (docs/saved-calls.md). The status is REGARD_OK

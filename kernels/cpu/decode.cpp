@@ -3,9 +3,9 @@
 // the limit.
 //
 // A block is up to config::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
-// are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query
-// rows, the sums of as many vectors of products. By element (product.h) a lane is a row, and more rows than
-// lanes take several vectors.
+// are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query rows,
+// the sums of as many vectors of products. Where products are by element (product.h), a lane is a row, and
+// more rows than lanes take several vectors.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_keys.h"
 #include "kernels/cpu/decode_schedule.h"
@@ -407,7 +407,7 @@ class CpuDecodeHead {
                     : factors_of<ways - 1>(factors, NumbersBelow<lanes>::type());
   }
 
-  /// Of the lanes [first_lane, first_lane + lanes).
+  /// The bias of the lanes [first_lane, first_lane + lanes).
   Floats bias_of(i64 first_key, int first_lane) const {
     Floats bias{};
     with_bias_type(a_, [&]<DType dtype>() {
@@ -440,8 +440,8 @@ class CpuDecodeHead {
     return false;
   }
 
-  /// Replaces the scores by weights, as operands: [depth(key)][rows]. See softmax of forward.cpp.
-  /// From `lane` on.
+  /// Replaces the scores by weights, as operands: [depth(key)][rows]. See softmax of forward.cpp. Works on
+  /// the lanes from `lane` on.
   template <int lane = 0>
   bool softmax(i64 chunks, float scale_log2, float* rescale) {
     Floats largest = broadcast(-infinity);

@@ -1,10 +1,10 @@
 // The two products of the decode kernel on the tile unit, for 16 query rows: S^T = K Q^T, and O += P V.
 //
-// K and V are read where they are stored. A row of K is pairs along the depth, as the unit wants them. A row
-// of V is pairs of columns, but the unit adds up pairs of keys: so P is an operand twice, with a zero for
-// the odd column of each pair, and with a zero for the even one. That is twice the products, which take less
-// time than reading memory, and no rows have to be woven. Fewer rows leave most of a tile empty, and vectors
-// that prefetch are faster.
+// K and V are read where they are stored. A row of K is pairs along the depth, as the unit takes them. A row
+// of V is pairs of columns, but the unit adds up pairs of keys: so P is an operand twice, once with zeros for
+// the odd column of each pair, and once with zeros for the even one. That doubles the products, which still
+// take less time than reading memory, and no rows have to be interleaved. Fewer query rows would leave most
+// of a tile empty; there the vector code, which prefetches, is faster.
 #pragma once
 
 #include "kernels/cpu/amx.h"
@@ -15,7 +15,8 @@
 
 namespace regard {
 
-/// Operands are the numbers as they are, and scores are single keys.
+/// Whether the tile unit computes both products. Then K and V are operands as they are stored, and P is
+/// stored key by key, not in pairs of keys.
 constexpr bool uses_tiles =
     decode_uses_tiles({.unit = target::amx && config::dtype == DType::bf16 && config::kv == DType::bf16,
                        .pack_gqa = config::pack_gqa,
@@ -34,8 +35,9 @@ class DecodeTiles {
  public:
   static constexpr i64 group = 16, groups = config::block_k / group, tile = 16 * 16;
 
-  /// Where the rows of a step are; `copy` is memory for those that are not at one distance, or are not all
-  /// seen: the others, which may be NaN, become zeros. `seen` is counted from the step's first key.
+  /// Where the rows of a step are; `copy` is memory for groups whose rows are not at one distance, or are not
+  /// all seen: rows that are not seen, which may be NaN, become zeros there. `seen` is counted from the
+  /// step's first key.
   REGARD_NOINLINE void find(const DecodeKeys& keys, const SeenKeys& seen, float* copy) {
     for (i64 g = 0; g < groups; ++g, copy += group * row_elements) {
       k_[g] = find_group<config::d>(keys.k, g * group, seen, copy);
@@ -121,8 +123,9 @@ class DecodeTiles {
     return {copy, n / 2};
   }
 
-  /// Prefetches the first group of K of the next step, a share of it for each pair of parts: while the
-  /// values of latent attention are multiplied, memory would have nothing to do. The rest the hardware finds.
+  /// Prefetches the first group of K of the next step, a share of it for each pair of parts: otherwise memory
+  /// would be idle while the values of latent attention are multiplied. The hardware prefetches the rest by
+  /// itself.
   REGARD_INLINE static void fetch_ahead(const DecodeKeys& keys, i64 share) {
     constexpr i64 shares = larger<i64>(config::dv / 64, 1);
     for (i64 key = share * group / shares; key < (share + 1) * group / shares; ++key) {
@@ -146,7 +149,7 @@ class DecodeTiles {
     }
   }
 
-  /// Some parts of 32 columns.
+  /// O += P V for some parts of 32 columns.
   template <int parts>
   void add_parts(float* output, const float* weights, i64 part) const {
     float* const sums = output + 2 * part * tile;

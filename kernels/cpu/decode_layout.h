@@ -5,8 +5,8 @@
 
 namespace regard {
 
-/// What decides whether the tile unit multiplies (decode_amx.h). `unit`: there is one, for the types of Q, K
-/// and V.
+/// What decides whether the tile unit multiplies (decode_amx.h). `unit`: the target has one, and it takes the
+/// types of Q, K and V.
 struct DecodeTileShape {
   bool unit;
   i64 pack_gqa, d, dv;

@@ -84,7 +84,7 @@ REGARD_INLINE Floats exp2(Floats x) {
     REGARD_X86_ASM("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));  // times 2^floor(x)
     return power;
   } else if constexpr (target::neon) {
-    // The last bits of 1.5 * 2^23 + floor are its integer: more units add than convert.
+    // The last bits of 1.5 * 2^23 + floor are floor as an integer: more units can add than convert.
     const Ints exponent = bits_as<Ints>(floor + 0x1.8p23f) << 23;
     return select(x < -126.0f, Floats{}, bits_as<Floats>(bits_as<Ints>(power) + exponent));
   } else {

@@ -1,5 +1,6 @@
 // The matrix product inside every kernel: C[row][column] (+)= sum over k of A[row][k] * B[k][column], with A
-// broadcast element by element and B and C in vectors along their columns.
+// broadcast element by element and B and C in vectors along their columns. Where an instruction can multiply
+// by one element of a vector (`by_element`), nothing is broadcast.
 //
 // Operands are arrays of 32-bit elements of depth k: single floats or, if the target can multiply them,
 // pairs of bf16 that are neighbours along k (the lower k in the lower half).
@@ -221,12 +222,12 @@ struct RegisterTile {
     }
   }
 
-  /// `lanes` steps of the depth: lane l of elements[row] is A[row][l].
+  /// Adds `lanes` steps of the depth: lane l of elements[row] is A[row][l].
   REGARD_INLINE void add_elements(const Floats (&elements)[rows], const float* b, i64 b_stride) {
     add_steps(elements, b, b_stride, NumbersBelow<lanes>::type());
   }
 
-  /// One step of the depth: A[row] is at a[row].
+  /// Adds one step of the depth: A[row] is at a[row].
   REGARD_INLINE void add_step(const float* a, const Floats (&columns)[vectors]) {
     REGARD_UNROLL
     for (int first = 0; first < rows; first += lanes)

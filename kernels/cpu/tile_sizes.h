@@ -21,8 +21,9 @@ struct TileMachine {
 
   constexpr bool many_registers() const { return registers >= 32; }
   /// Sums that are kept in registers: 12 of 16 registers, and 16 of 32. 24 would fit, but are no faster,
-  /// leave fewer registers for work that overlaps a product, and take longer to compile. By element,
-  /// a load of A serves as many steps as it has lanes: 8 rows by 2 vectors of 4 lanes need the fewest.
+  /// leave fewer registers for work that overlaps a product, and take longer to compile. Where products are
+  /// by element, a load of A serves as many steps as it has lanes: 8 rows by 2 vectors of 4 lanes need the
+  /// fewest.
   constexpr int sum_rows() const { return by_element ? 8 : many_registers() ? 4 : 6; }
   constexpr int sum_vectors() const { return many_registers() && !by_element ? 4 : 2; }
   /// Keys are computed in multiples of this.

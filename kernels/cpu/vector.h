@@ -129,7 +129,7 @@ REGARD_INLINE bool any(Ints mask) {
   }
 }
 
-/// If either is NaN, b or NaN: as the target's instruction has it.
+/// If either is NaN, the result is b or NaN, as the target's instruction has it.
 REGARD_INLINE Floats max(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
@@ -144,7 +144,7 @@ REGARD_INLINE Floats max(Floats a, Floats b) {
   }
 }
 
-/// If either is NaN, b or NaN: as the target's instruction has it.
+/// If either is NaN, the result is b or NaN, as the target's instruction has it.
 REGARD_INLINE Floats min(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;

@@ -80,8 +80,8 @@ struct Columns {
     }
   }
 
-  /// By the whole wave; lane i knows the scale of part first + i. A part without a visible key has O of 0 and
-  /// a scale of 0.
+  /// Called by the whole wave; lane i knows the scale of part first + i. A part without a visible key has O
+  /// of 0 and a scale of 0.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
     const float scale = mine == -infinity ? 0.0f : expf(mine - lse);

@@ -1,7 +1,7 @@
 // Merges the caller's partial results into one: O = sum of O_part * exp(LSE_part - LSE), where LSE = log(sum
 // of exp(LSE_part)). A thread has 8 neighbouring columns of a row of one head; its neighbours have the row's
-// other columns, then the next heads of the same token, as they are in memory. O of the first parts is being
-// loaded before the first LSE is known.
+// other columns, then the next heads of the same token, as they are in memory. The loads of O of the first
+// parts are issued before the first LSE is known.
 #include "kernels/portable/element.h"
 #include "kernels/portable/merge_schedule.h"
 #include "kernels/sequence.h"
@@ -75,7 +75,7 @@ struct Columns {
 /// A row of one head of the result. What it holds at first is one more part, if the call accumulates.
 struct MergedRow {
   u8* o;
-  float own, lse;  // of what it holds at first, -infinity: of nothing; of all
+  float own, lse;  // own: of what it holds at first, -infinity if nothing; lse: of all
 };
 
 /// Columns of what a row holds and of its first parts, so that all of them are requested before the first one
@@ -105,7 +105,7 @@ struct FirstColumns {
     }
   }
 
-  /// Stores the columns, which have been loaded.
+  /// Merges and stores the columns, whose loads have been issued.
   REGARD_DEVICE void merge(const PartialRow& row, const MergedRow& merged, i64 column) {
     float sum[width] = {};
     if (merged.own != -infinity) own.add_to(sum, expf(merged.own - merged.lse));
@@ -131,14 +131,14 @@ REGARD_DEVICE bool is_aligned(const Rows& rows, i64 bytes) {
   return (strides | reinterpret_cast<u64>(rows.data)) % 16 == 0;
 }
 
-/// Division of 64-bit numbers is slow.
+/// Division of 64-bit numbers is slow, so it is avoided where 32 bits suffice.
 REGARD_DEVICE i64 quotient(u64 x, u32 by) {
   return static_cast<i64>(x >> 32 ? x / by : static_cast<u32>(x) / by);
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 28 warps leave 72 registers for a thread, 24 leave 80, and 16 waves of 64 lanes
-/// 128. With more it spills.
+/// Warps of a multiprocessor: 28 leave 72 registers for a thread, 24 leave 80, and 16 waves of 64 lanes leave
+/// 128. With more warps the kernel spills.
 constexpr i32 resident_warps = wave == 64 ? 16 : part_bytes + out_bytes > 4 ? 24 : 28;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 

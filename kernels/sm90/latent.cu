@@ -1,8 +1,8 @@
 // Forward of latent attention (MLA) for Hopper: V is the first 512 of the 576 columns of K, of bf16 or fp16.
 //
-// A persistent block of three warpgroups. A warp of the first one takes work and loads Q and tiles of K by
-// TMA, in boxes of 64 columns. The second one computes the scores of 64 query rows, and this and the third
-// one multiply the weights by a half of the columns of V each, which they read from the tile of K.
+// A persistent block has three warpgroups. A warp of the first one takes work and loads Q and tiles of K by
+// TMA, in boxes of 64 columns. The second one computes the scores of 64 query rows, and it and the third one
+// each multiply the weights by half of the columns of V, which they read from the tile of K.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/latent_consumer.h"
 #include "kernels/sm90/latent_loader.h"

@@ -1,7 +1,7 @@
 // The two warpgroups that multiply: one computes the scores of 64 query rows and their weights, and each of
 // them multiplies the weights by its half of V.
 //
-// Q K^T of a tile is issued behind P V of the tile before; while the scores become weights, the other
+// Q K^T of a tile is issued after P V of the tile before; while the scores become weights, the other
 // warpgroup's P V still runs.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace regard {
 
 using HalfOutput = float[half_columns / 2];
 
-/// O is rescaled once the maximum of a row has grown by a factor of 2^most_growth, up to which weights may
-/// go.
+/// O is rescaled once the maximum of a row has grown by a factor of 2^most_growth; until then weights may
+/// grow as far.
 constexpr float most_growth = 8;
 
 /// What both warpgroups do: the rows and columns of O that this thread has.
@@ -38,7 +38,7 @@ class LatentConsumer {
     const Turn& given = shared_.turn[turn % 2];
     return given.work.head < 0 ? nullptr : &given;
   }
-  /// By whole warps, once none of its threads reads what the barrier is about.
+  /// Called by whole warps: a warp arrives once none of its threads still reads what the barrier guards.
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     __syncwarp();
     if (threadIdx.x % wave == 0) barrier.arrive();
@@ -82,7 +82,7 @@ class LatentConsumer {
   /// Stores the half of O, scaled. Destroys `o`.
   REGARD_DEVICE void store(const Turn& given, HalfOutput& o, const float (&scale)[2]) const {
     const i32 first_column = half_ * half_columns;
-    // One body of code for both rows.
+    // It is a loop so that both rows share one body of code.
 #pragma unroll 1
     for (i32 i = 0; i < 2; ++i) {
       const RowOfThread row(a_, given, i);
@@ -231,7 +231,7 @@ class ScoresConsumer : LatentConsumer {
     const float before = rows.row_max[half];
     return before == -infinity ? most[half] > before : (most[half] - before) * scores_.scale() > most_growth;
   }
-  /// `most`: this thread's maxima. Rows whose row_max is high enough keep it.
+  /// `most` has this thread's maxima. Rows whose row_max is high enough keep it.
   REGARD_DEVICE void raise_row_max(WarpgroupRowState& rows, float (&most)[2], float (&factor)[2]) const {
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
@@ -249,7 +249,7 @@ class ScoresConsumer : LatentConsumer {
     mask(s, tile * block_k, rows, window_of(work, a_));
   }
 
-  /// The weights of a tile, and the factors of O before their products are added.
+  /// Stores the weights of a tile, and the factors that O is multiplied by before their products are added.
   REGARD_DEVICE void put(const ForwardP& p, const float (&factor)[2], bool rescales) {
     wait_until_taken();
     const u32 lane = threadIdx.x % wave, row = lane % 16;
@@ -266,7 +266,7 @@ class ScoresConsumer : LatentConsumer {
   }
   REGARD_DEVICE void wait_until_taken() {
     shared_.p_empty.wait(handed_ % 2 ^ 1);
-    __syncwarp();  // no thread still polls when the next one is handed over
+    __syncwarp();  // no thread may still poll when the next tile is handed over
     ++handed_;
   }
   REGARD_DEVICE void put(const float (&factor)[2]) {
@@ -298,7 +298,7 @@ class ScoresConsumer : LatentConsumer {
   ForwardScoreScale scores_;
 };
 
-/// The other one.
+/// The warpgroup that takes the weights; it has the second half of V.
 class OutputConsumer : LatentConsumer {
  public:
   REGARD_DEVICE OutputConsumer(const Sm90ForwardArguments& a, Sm90LatentShared& shared,
@@ -323,7 +323,8 @@ class OutputConsumer : LatentConsumer {
  private:
   REGARD_DEVICE void multiply(HalfOutput& o) {
     wait_until_handed();
-    // They have arrived, as the scores came from them; this thread has to see that, too.
+    // The boxes have arrived, as the scores came from them, but this thread has to observe their barriers,
+    // too.
 #pragma unroll
     for (i32 pair = pair_of_box(boxes_of_half); pair < pairs_of_tile; ++pair)
       shared_.k_full[ring_.slot][pair].wait(ring_.parity);

@@ -39,8 +39,8 @@ class LatentLoader {
  private:
   REGARD_DEVICE static i32 lane() { return threadIdx.x % wave; }
 
-  /// Counted work is taken when the loads of the last one have been issued, so that the rest is spread evenly
-  /// at the end.
+  /// Work is taken from the counter only when the loads of the previous work have been issued, so that what
+  /// is left at the end is spread evenly.
   REGARD_DEVICE u32 next(u32 index, u32 blocks) const {
     if (a_.counter == nullptr) return index + gridDim.x;
     u32 taken = 0;
@@ -48,7 +48,7 @@ class LatentLoader {
     return gridDim.x + __shfl_sync(whole_warp, taken, 0);
   }
 
-  /// Without work: there is no more.
+  /// Null `work` says that there is no more.
   REGARD_DEVICE void publish(u32 turn, const Sm90ForwardWork* work) {
     shared_.turn_done[turn % 2].wait(turn / 2 % 2 ^ 1);
     __syncwarp();
@@ -103,7 +103,8 @@ class LatentLoader {
     ring_.advance();
   }
 
-  /// Rows of K: `count` of them from number `first` on, in a map without lengths those of a batch.
+  /// Where rows of K are: from `row` on. In a ragged map, `row` counts within the `count` rows that begin at
+  /// number first_of_k (first_of_rope); in others, within a batch.
   struct Place {
     i32 batch, row, first_of_k, first_of_rope, count;
   };

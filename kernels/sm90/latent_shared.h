@@ -18,7 +18,7 @@ constexpr Sm90LatentLayout layout({.bytes = 2,
                                    .block_k = block_k,
                                    .stages = config::stages});
 constexpr i32 stages = config::stages;
-constexpr i32 boxes = Sm90LatentLayout::boxes, box_of_k = block_k * box_bytes;  // bytes of a box
+constexpr i32 boxes = Sm90LatentLayout::boxes, box_of_k = block_k * box_bytes;  // in bytes
 // Two warpgroups multiply the same weights by a half of V each; a third one has the warp that loads.
 constexpr i32 halves = 2, boxes_of_half = (boxes - 1) / halves;
 constexpr i32 half_columns = Sm90LatentLayout::dv / halves;
@@ -47,8 +47,8 @@ REGARD_DEVICE constexpr i32 pair_of_box(i32 box) {
 struct Sm90LatentShared {
   Barrier q_full, q_empty;
   Barrier k_full[stages][pairs_of_tile], k_empty[stages][parts_of_tile];
-  // What the warpgroup of the scores hands to the other one: the weights of a tile with the factors of O, and
-  // at the end of a turn the factors alone.
+  // These guard what the warpgroup of the scores hands to the other one: the weights of a tile with the
+  // factors of O, and at the end of a turn the factors alone.
   Barrier p_full, p_empty;
   // Two turns are in progress at a time.
   Barrier turn_full[2], turn_done[2];
@@ -58,7 +58,7 @@ struct Sm90LatentShared {
   Ranking ranking;        // only with ragged maps
   i32 rows_per_batch[3];  // of Q, K and the last columns of K in memory
 
-  /// By a warp, or more.
+  /// Called by a warp, or more.
   REGARD_DEVICE void init(const Arguments& a) {
     const i32 i = threadIdx.x;
     if (ragged(a) && i < 3) {  // otherwise they are not read

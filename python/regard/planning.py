@@ -82,7 +82,7 @@ def rerun(
     *,
     oracle: bool = False,
 ) -> dict[str, Any]:
-    """Runs a call again that REGARD_SAVE_CALLS saved in `folder`, and compares the results with the saved ones.
+    """Runs a call that REGARD_SAVE_CALLS saved in `folder` again, and compares the results with the saved ones.
 
     target, family, threads: as for `plan`; by default those of the saved call.
     oracle: also judge both results by the fp64 oracle, as `check` does.

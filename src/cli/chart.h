@@ -18,7 +18,7 @@ std::string line_chart(const std::string& x_name, const std::string& y_name, std
 
 struct Bar {
   std::string name;
-  double value = 0;  ///< infinity and NaN: as long as the chart is wide
+  double value = 0;  ///< infinity and NaN are as long as the chart is wide
 };
 
 /// Horizontal bars, with a line at `limit`; those beyond it are marked.

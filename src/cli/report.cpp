@@ -114,8 +114,8 @@ std::string kernel_name(const Measured& row) {
   return words.size() < 2 ? row.target : fmt::format("{} {}", words[0], words[1]);
 }
 
-/// With what was measured, such as forward and backward of a forward problem, unless it is the problem's
-/// pass.
+/// The family's words, after what was measured (such as forward and backward of a forward problem) unless
+/// that is the problem's pass.
 std::string title_of(const Measured& row, const Family& family) {
   const bool is_pass = row.measure.empty() || family.words.starts_with(row.measure + " ");
   return is_pass ? family.words : fmt::format("{}: {}", row.measure, family.words);

@@ -16,7 +16,7 @@ struct Measured {
   std::map<std::string, double> shares;  ///< of each ceiling
 };
 
-/// One output beside the fp64 oracle.
+/// One output compared with the fp64 oracle.
 struct Checked {
   std::string problem, source, output;
   double max_absolute = 0, tolerance = 0, worst = 0;

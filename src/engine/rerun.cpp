@@ -22,7 +22,7 @@
 namespace regard {
 namespace {
 
-/// Memory from the first element of a tensor to its last.
+/// The bytes of memory from the first element of a tensor to its last.
 std::int64_t bytes_of_memory(const regard_tensor& tensor) {
   const ByteRange range = range_of(tensor);
   return range.end > range.first ? static_cast<std::int64_t>(range.end - range.first) : 0;
@@ -113,7 +113,7 @@ Result<SharedPlan> plan_for(const SavedCall& call, const EngineOptions& given) {
   return prepared_plan(call.problem, options);
 }
 
-/// Why other bits than the saved ones are no error; empty: they are one.
+/// Why bits that differ from the saved ones are no error; empty if they are one.
 std::string why_bits_may_differ(const SavedCall& call, const PreparedPlan& plan,
                                 const std::vector<UsedKernel>& kernels) {
   if (plan.best().target->name != call.target) return "another target";
@@ -131,7 +131,7 @@ struct Difference {
   std::int64_t first = -1;  ///< the first one that counts
 };
 
-/// Whether a tensor that a call changes in place is what it was, apart from its elements.
+/// Whether a tensor that a call changes in place has the shape that it had before.
 bool same_shape(const regard_tensor& before, const regard_tensor& after) {
   return after.data != nullptr && before.rank == after.rank &&
          std::equal(before.shape, before.shape + before.rank, after.shape);
@@ -145,7 +145,8 @@ class Comparing {
   Comparing(const SavedCall& call, const TensorSpecs& specs)
       : arguments(call.before), call_(call), specs_(specs) {}
 
-  /// Outputs begin with the opposite of the saved bits, so that an element that is not written is noticed.
+  /// Outputs start out as the complement of the saved bits, so that an element that is not written is
+  /// noticed.
   Status prepare() {
     for (Roles roles = specs_.written; roles != 0; roles &= roles - 1) {
       const int role = std::countr_zero(roles);
@@ -184,7 +185,7 @@ class Comparing {
     return {};
   }
 
-  /// By bits.
+  /// Compares bits.
   std::vector<Difference> differences() const {
     const ResultRows rows(call_.problem, call_.before);
     std::vector<Difference> all;
@@ -210,9 +211,9 @@ class Comparing {
     return all;
   }
 
-  /// By the bound of another order of sums: that between the results of two well-made kernels, each of which
-  /// may be as far from the exact result as the oracle allows. Elements that it does not compute are not
-  /// judged.
+  /// Judges by the bound of another order of sums: that between the results of two well-made kernels, each of
+  /// which may be as far from the exact result as the oracle allows. Elements that it does not compute are
+  /// not judged.
   void judge(std::vector<Difference>& all, const oracle::Outputs& expected) const {
     for (Difference& one : all) {
       one.first = -1;
@@ -302,7 +303,7 @@ void write_check(JsonWriter& json, std::string_view name, const SavedCall& call,
 struct Finding {
   std::string verdict;
   std::string why_bits_may_differ;  ///< empty: the bits had to be the same
-  std::string error;                ///< with which the rerun failed, as the saved call had
+  std::string error;                ///< with which the rerun failed, where the saved call had failed
   bool sampled = false;
   std::vector<Difference> outputs;
 };
@@ -323,7 +324,7 @@ Result<Finding> rerun_success(const SavedCall& call, PreparedPlan& plan, const C
                               int threads) {
   const Problem& problem = call.problem;
   Status status = check_tensors(problem, plan.specs(), comparing.arguments);
-  if (status) status = check_host_values(problem, comparing.arguments);  // a GPU would not look at them
+  if (status) status = check_host_values(problem, comparing.arguments);  // a run on a GPU does not check them
   if (!status) return tl::unexpected(status.error());
   Result<oracle::Outputs> expected;
   const auto ask_oracle = [&] {

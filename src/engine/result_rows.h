@@ -13,8 +13,8 @@ class ResultRows {
   /// Reads offsets and lengths, which must be right: tensors are in host memory.
   ResultRows(const Problem&, const regard_arguments&);
 
-  /// Whether the element of an output must be written. False as well for tensors that a call changes in part,
-  /// and where sequences differ in length for those with a column for each key.
+  /// Whether the element of an output must be written. It need not be in tensors that a call changes in part,
+  /// nor, where sequences differ in length, in tensors with a column for each key.
   bool have(regard_role, int rank, const ElementIndex& at) const;
 
  private:

@@ -35,7 +35,7 @@ using When = SaveCalls::When;
 /// What a process has saved.
 class Saved {
  public:
-  /// Of the calls so far, beginning with 0.
+  /// Counts a call, and returns its number, from 0.
   std::int64_t count_call() { return calls_.fetch_add(1, std::memory_order_relaxed); }
   bool is_full(const SaveCalls& asked) {
     const std::lock_guard lock(mutex_);
@@ -89,14 +89,14 @@ bool may_save(const SaveCalls& asked, std::int64_t number) {
   return asked.when != When::every || number % asked.number == 0;
 }
 
-/// Of a GPU call; null on a CPU, and for a call without elements.
+/// The device of a GPU call; null on a CPU, and for a call without elements.
 const gpu::Device* device_of(const PreparedPlan& plan, const regard_arguments& given) {
   if (plan.best().target->on_cpu()) return nullptr;
   const std::optional<regard_role> leading = leading_tensor(plan.specs(), given);
   return leading ? gpu::device_holding(given.tensor[*leading].data) : nullptr;
 }
 
-/// What a call reads and then writes itself, as it was before.
+/// The tensors that a call changes in place, as they were before.
 struct Before {
   std::vector<std::pair<regard_role, std::vector<std::byte>>> elements;
 
@@ -115,7 +115,7 @@ struct Before {
     return before;
   }
 
-  /// The call's inputs; all others are read from `there`.
+  /// The call's inputs: these tensors, and all others from `there`.
   regard_arguments arguments(const regard_arguments& there) {
     regard_arguments result = there;
     for (auto& [role, bytes] : elements) {
@@ -182,7 +182,7 @@ std::string_view kind_name(const Error& error) {
   return regard_status_name(static_cast<regard_status>(error.kind));
 }
 
-/// After the call: decides, and saves it.
+/// Decides after the call whether to save it, and does so.
 Status save_if_asked(const SaveCalls& asked, const PreparedPlan& plan, const regard_arguments& given,
                      Before& before, const Status& outcome, const gpu::Device* device, gpu::Stream stream) {
   const bool fails = !outcome, always = asked.when == When::first || asked.when == When::every;
@@ -196,7 +196,7 @@ Status save_if_asked(const SaveCalls& asked, const PreparedPlan& plan, const reg
   CallToSave call{plan, given, inputs, fails ? nullptr : &there->arguments, word(asked.when)};
   if (fails) call.error = kind_name(outcome.error());
   if (asked.when == When::nan || asked.when == When::mismatch) {
-    // On a GPU the call itself does not look at lengths and offsets.
+    // On a GPU the call itself does not check lengths and offsets.
     if (Status status = check_host_values(plan.best().problem, inputs); !status) return status;
     if (asked.when == When::nan) {
       call.found = first_nan(plan, there->arguments);

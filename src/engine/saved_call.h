@@ -1,5 +1,5 @@
 // A call as a folder of files (docs/saved-calls.md): tensors before and after it, and what computed them. It
-// holds no path and nothing of the environment.
+// holds no path and nothing from the environment.
 #pragma once
 
 #include <cstdint>

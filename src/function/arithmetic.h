@@ -34,16 +34,16 @@ inline std::int32_t floor_remainder(std::int32_t x, std::int32_t y) {
   return remainder != 0 && (remainder < 0) != (y < 0) ? remainder + y : remainder;
 }
 
-/// The count modulo 32.
+/// Shifts by the count modulo 32.
 inline std::int32_t shifted_left(std::int32_t x, std::int32_t count) {
   return wrapped(bits(x) << (bits(count) & 31u));
 }
-/// With copies of the sign.
+/// The same, filled with copies of the sign.
 inline std::int32_t shifted_right(std::int32_t x, std::int32_t count) {
   return x >> (bits(count) & 31u);
 }
 
-/// Cut toward 0, at the ends of int32 where it is beyond them; 0 for NaN.
+/// Truncates toward 0 and clamps to int32; 0 for NaN.
 inline std::int32_t integer_of(double x) {
   if (std::isnan(x)) return 0;
   if (x >= 2147483647.0) return INT32_MAX;

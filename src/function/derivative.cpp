@@ -7,7 +7,7 @@
 namespace regard::function {
 namespace {
 
-/// By one leaf. A derivative of `none` is 0 everywhere, and no code computes it.
+/// Derives with respect to one leaf. A derivative of `none` is 0 everywhere, and no code computes it.
 class Derivative {
  public:
   Derivative(Tree& tree, NodeIndex by) : tree_(tree), by_(by), done_(tree.nodes().size()) {}
@@ -37,7 +37,7 @@ class Derivative {
   }
   NodeIndex quotient(NodeIndex a, NodeIndex b) { return a == none ? none : apply(Operation::divide, {a, b}); }
   NodeIndex negative(NodeIndex a) { return a == none ? none : apply(Operation::negate, {a}); }
-  /// One of two derivatives, or 0.
+  /// One of two derivatives, `none` as 0.
   NodeIndex chosen(NodeIndex condition, NodeIndex a, NodeIndex b) {
     if (a == none && b == none) return none;
     const auto zero = [this](NodeIndex i) { return i == none ? constant(0) : i; };

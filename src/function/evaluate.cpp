@@ -67,7 +67,7 @@ Value Evaluator::of_node(const Node& node) {
     case Kind::operation:
       break;
   }
-  // What is not taken leaves no trace.
+  // Only the side that is taken is evaluated, so the other cannot make the value NaN or unsure.
   if (node.operation() == Operation::where)
     return of(of(node.operands[0]).integer != 0 ? node.operands[1] : node.operands[2]);
   std::array<Value, 3> x;
@@ -115,7 +115,7 @@ std::int32_t Evaluator::compared(Operation operation, const Value& x, const Valu
   }
 }
 
-/// floor and the like, whose result hangs on the side of a whole number, or of the middle of two, that x is
+/// floor and the like, whose result depends on which side of a whole number, or of the middle of two, x is
 /// on.
 Value Evaluator::step(double x, double bound, double (*function)(double)) {
   const double result = function(x);

@@ -1,4 +1,4 @@
-// A function's value in fp64, with a bound of what fp32 may differ from it.
+// A function's value in fp64, with a bound on how far fp32 may be from it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace regard::function {
 
 struct Value {
   double real = 0;           ///< of fp32
-  double bound = 0;          ///< what the same in fp32 differs from it at most, to first order
+  double bound = 0;          ///< how far the same in fp32 is from it at most, to first order
   std::int32_t integer = 0;  ///< of int32 and bool
 };
 
@@ -35,11 +35,11 @@ class Evaluator {
         tensors_(std::move(tensors)),
         read_(std::move(read)) {}
 
-  /// Of a node at a place: the score, and the other variables by their number.
+  /// The value of a node at a place, which is given by the score, and by the other variables in their order.
   Value operator()(NodeIndex node, Value score, std::span<const std::int32_t> variables);
 
-  /// Whether the last value is that of fp32, too, up to its bound: no condition, index or step hung on a
-  /// number that rounding may have put on its other side.
+  /// Whether the last value is that of fp32, too, up to its bound: no condition, index or step depended on a
+  /// number that rounding may have put on the other side of its threshold.
   bool is_sure() const { return sure_; }
 
  private:

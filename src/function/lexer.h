@@ -24,7 +24,7 @@ class Lexer {
 
   const Token& token() const { return token_; }
   bool is(std::string_view sign) const { return token_.kind == Token::Kind::sign && token_.text == sign; }
-  /// To the next one.
+  /// Moves to the next token.
   Status advance();
 
  private:

@@ -107,7 +107,7 @@ const OperationInfo& info(Operation operation);
 /// All of them, by their number.
 std::span<const OperationInfo> operations();
 
-/// The operation that is called so.
+/// The operation that has this name in calls.
 std::optional<Operation> called(std::string_view name);
 
 /// X(name, meaning): what a function knows about a place in the score matrix, all int32 but the score.

@@ -50,7 +50,7 @@ class Parser {
   }
 
  private:
-  /// `name=value;`, which is none, or the expression at the end.
+  /// Reads `name=value;` and returns `none`, or reads the expression at the end.
   Result<NodeIndex> statement() {
     const Token first = lexer_.token();
     if (first.kind == Token::Kind::name) {
@@ -78,7 +78,7 @@ class Parser {
     return none;
   }
 
-  /// Operators that bind at least as tightly as `least`.
+  /// Reads operators that bind at least as tightly as `least`, and their operands.
   Result<NodeIndex> expression(Level least) {
     const Nesting nesting(depth_);
     if (depth_ > most_depth)

@@ -1,4 +1,4 @@
-// A function's text to its tree.
+// From a function's text to its tree.
 #pragma once
 
 #include <string_view>

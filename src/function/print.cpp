@@ -46,7 +46,7 @@ class Printer {
     for (int k = 0; k < node(i).count(); ++k) count(node(i).operands[k]);
   }
 
-  /// In brackets if it binds less tightly than `least`.
+  /// The text of a node, in brackets if it binds less tightly than `least`.
   std::string of(NodeIndex i, Level least) {
     std::string& name = names_[static_cast<std::size_t>(i)];
     if (!name.empty()) return name;

@@ -1,4 +1,4 @@
-// A function's tree to its text.
+// From a function's tree to its text.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 namespace regard::function {
 namespace {
 
-/// "a '&&' takes conditions": what an operation says that is given another type.
+/// "'&&' takes conditions, not int32": what an operation says if it is given another type.
 tl::unexpected<Error> wrong_type(const OperationInfo& row, Type given, std::string_view takes,
                                  std::string_view remedy) {
   return invalid(fmt::format("'{}' takes {}, not {}; {}", row.text, takes, word(given), remedy));
@@ -65,8 +65,8 @@ Result<Types> types_of(const OperationInfo& row, std::span<const Type> given) {
   return all(given[0], Type::integer);
 }
 
-/// Leaves first; of constants and numbers it does not count which they are, so that a text in which they are
-/// replaced has the same order.
+/// Constants and numbers, which are last, all have one rank, so that a text in which numbers replace
+/// constants has the same order.
 int rank(const Node& node) {
   switch (node.kind) {
     case Kind::variable:

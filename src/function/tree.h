@@ -48,8 +48,8 @@ struct Node {
 };
 
 /// Adds nodes; what was added before is not added again. Operands are converted where types are mixed,
-/// operations on constants become constants, and what is the same in another order of operands becomes one: >
-/// is <, and operands of operations that commute have an order of their own.
+/// operations on constants become constants, and what is the same in another order of operands becomes one
+/// node: a > b is b < a, and operands of operations that commute are sorted.
 class Tree {
  public:
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -61,11 +61,11 @@ class Tree {
   NodeIndex constant(std::int32_t value);
   NodeIndex constant(float value);
   NodeIndex constant(Type type, std::uint32_t bits);
-  /// Fails for an index that is no int32.
+  /// Fails for an index that is not int32.
   Result<NodeIndex> load(int tensor, const Captured& captured, const std::vector<NodeIndex>& indices);
   /// Fails for operands of types that it does not take.
   Result<NodeIndex> apply(Operation operation, const std::vector<NodeIndex>& operands);
-  /// Converted; a real number only becomes an integer by `int`, and no number a condition.
+  /// Converts a node; a real number becomes an integer only by `int`, and no number becomes a condition.
   Result<NodeIndex> converted(NodeIndex node, Type type);
 
   /// The largest number of operations from a node to a leaf.

@@ -60,7 +60,7 @@ def mla_decode_fwd(
     With cp_world_size above 1, pages of one token are those of this rank: its row j is the token j * cp_world_size +
     cp_rank of sequences whose lengths are the differences of g_kv_indptr, int32 [b+1].
 
-    work_…, reduce_…, num_kv_splits_indptr and intra_batch_mode are schedules, which each call finds itself here.
+    work_…, reduce_…, num_kv_splits_indptr and intra_batch_mode are schedules, which each call makes itself here.
 
     Returns (o, lse): float32 [tokens, hq], natural, or None without return_lse. There are no partial results.
     """

@@ -95,7 +95,7 @@ def flash_attn_varlen_kvpacked_func(
 
 
 def _columns(name: str, packed: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Parts with these columns, and V with the others."""
+    """Parts with as many columns as `sizes` says, and V with the others."""
     refuse_without_strides(**{name: packed})
     sizes = tuple([count("head_dim_qk", size) for size in sizes])
     if packed.dim() != 3 or packed.shape[2] <= sum(sizes):

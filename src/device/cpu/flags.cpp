@@ -123,7 +123,7 @@ std::string read_model() {
 
 struct Flag {
   std::string_view name;  ///< as in /proc/cpuinfo
-  unsigned long vector;   ///< where the operating system tells of it
+  unsigned long vector;   ///< where the operating system reports it
   int bit;
 };
 

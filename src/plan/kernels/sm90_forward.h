@@ -30,7 +30,7 @@ Result<Plan> plan_sm90_parts(const Kernel&, const Problem&, const Target&, const
 /// The same with as many parts as the caller says, or as cost least.
 Result<Plan> plan_sm90_split(const Kernel&, const Problem&, const Target&, const Target::Tile&,
                              const PlanOptions&);
-/// Of Sm90ForwardSchedule.
+/// The numbers of Sm90ForwardSchedule.
 std::vector<ScheduleNumber> sm90_schedule_numbers(const Schedule&);
 
 /// The layout for the two halves of a key.
