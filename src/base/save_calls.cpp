@@ -27,10 +27,10 @@ Status read_when(std::string_view text, SaveCalls& out) {
     return invalid(" has the unknown when=" + in_quotes(name) + suggestion(name, words));
   out.when = static_cast<SaveCalls::When>(found - words);
   const bool counts = out.when == SaveCalls::When::first || out.when == SaveCalls::When::every;
-  const std::string wanted(name);
-  if (!counts) return colon == text.size() ? Status() : invalid(": when=" + wanted + " takes no number");
-  if (colon == text.size()) return invalid(": when=" + wanted + " needs a number, such as " + wanted + ":10");
-  return read("when=" + wanted, text.substr(colon + 1), out.number);
+  const std::string given(name);
+  if (!counts) return colon == text.size() ? Status() : invalid(": when=" + given + " takes no number");
+  if (colon == text.size()) return invalid(": when=" + given + " needs a number, such as " + given + ":10");
+  return read("when=" + given, text.substr(colon + 1), out.number);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ namespace regard {
     "Run a second path (a family, a target or 'oracle') in addition to each call and report the "            \
     "difference; refuse a workspace that another call uses at that moment.")                                 \
   X(cpu_target, Text, "REGARD_CPU_TARGET", "",                                                               \
-    "Highest CPU target to use, e.g. cpu-generic; empty means the best of this machine.")                       \
+    "Highest CPU target to use, e.g. cpu-generic; empty means the best of this machine.")                    \
   X(disable, List, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \
   X(threads, Number, "REGARD_THREADS", 0,                                                                    \
     "Threads of the CPU targets; 0 means all cores this process may use.")                                   \

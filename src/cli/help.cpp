@@ -1,4 +1,5 @@
-// regard help problem: the words of problem text, from the library's own declaration of them; regard help man.
+// regard help problem: the words of problem text, from the library's own declaration of them; regard help
+// man.
 #include <nlohmann/json.hpp>
 
 #include "cli/json_text.h"

@@ -189,7 +189,7 @@ class Parser {
       std::vector<std::string_view> names;
       for (const OperationInfo& row : operations())
         if (row.level == Level::call) names.push_back(row.text);
-      return wrong_at(name.place, fmt::format("{} is no function here{}", in_quotes(name.text),
+      return wrong_at(name.place, fmt::format("{} is not a function here{}", in_quotes(name.text),
                                               suggestion(name.text, names)));
     }
     const Result<std::vector<NodeIndex>> operands = list(")");

@@ -46,10 +46,11 @@ Result<Types> types_of(const OperationInfo& row, std::span<const Type> given) {
         return wrong_type(row, highest, "conditions", "compare with a number, as in x!=0");
       return all(Type::boolean, Type::boolean);
     case Typing::bitwise:
-      if (highest == Type::real) return wrong_type(row, highest, "int32 or bool", "int(x) cuts a number");
+      if (highest == Type::real)
+        return wrong_type(row, highest, "int32 or bool", "int(x) truncates a number");
       return all(highest, highest);
     case Typing::integer:
-      if (highest == Type::real) return wrong_type(row, highest, "int32", "int(x) cuts a number");
+      if (highest == Type::real) return wrong_type(row, highest, "int32", "int(x) truncates a number");
       return all(Type::integer, Type::integer);
     case Typing::chosen: {
       if (given[0] != Type::boolean)
@@ -125,7 +126,8 @@ Result<NodeIndex> Tree::load(int tensor, const Captured& captured, const std::ve
   Node node{.kind = Kind::load, .type = captured.type, .which = static_cast<std::uint8_t>(tensor)};
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const Result<NodeIndex> index = converted(indices[i], Type::integer);
-    if (!index) return invalid(fmt::format("an index of {} is fp32; int(x) cuts a number", captured.name));
+    if (!index)
+      return invalid(fmt::format("an index of {} is fp32; int(x) truncates a number", captured.name));
     node.operands[i] = *index;
   }
   return add(node);
@@ -136,8 +138,8 @@ Result<NodeIndex> Tree::converted(NodeIndex node, Type type) {
   if (from == type) return node;
   if (type == Type::boolean)
     return invalid(
-        fmt::format("a condition is asked for here, not {}; compare with a number, as in x!=0", word(from)));
-  if (from == Type::real) return invalid("int32 is asked for here, not fp32; int(x) cuts a number");
+        fmt::format("a condition is required here, not {}; compare with a number, as in x!=0", word(from)));
+  if (from == Type::real) return invalid("int32 is required here, not fp32; int(x) truncates a number");
   return apply(type == Type::real ? Operation::to_real : Operation::to_integer, {node});
 }
 
@@ -148,12 +150,13 @@ Result<NodeIndex> Tree::apply(Operation operation, const std::vector<NodeIndex>&
                                row.operands == 1 ? "" : "s", given.size()));
   std::vector<Type> types;
   for (const NodeIndex node : given) types.push_back((*this)[node].type);
-  const Result<Types> wanted = types_of(row, types);
-  if (!wanted) return tl::unexpected(wanted.error());
+  const Result<Types> converts_to = types_of(row, types);
+  if (!converts_to) return tl::unexpected(converts_to.error());
 
-  Node node{.kind = Kind::operation, .type = wanted->result, .which = static_cast<std::uint8_t>(operation)};
+  Node node{
+      .kind = Kind::operation, .type = converts_to->result, .which = static_cast<std::uint8_t>(operation)};
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const Result<NodeIndex> operand = converted(given[i], wanted->operands[i]);
+    const Result<NodeIndex> operand = converted(given[i], converts_to->operands[i]);
     if (!operand) return operand;
     node.operands[i] = *operand;
   }

@@ -400,7 +400,8 @@ TEST(Info, CanBeInterrupted) {
 }
 
 TEST(Verify, AnUnknownNameIsReported) {
-  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "quickest_one"}});
+  const std::string text =
+      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "quickest_one"}});
   const std::string sentence = "unknown family, kernel or target 'quickest_one'; one of: oracle, cpu-amx, ";
   EXPECT_THAT(text, HasSubstr("REGARD_VERIFY: " + sentence));
   EXPECT_EQ(text.find(sentence), text.rfind(sentence)) << text;

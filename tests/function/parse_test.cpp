@@ -81,14 +81,14 @@ TEST(FunctionText, ARefusalNamesThePlace) {
       {Purpose::score, "s+slop[h]", "'slop' is no name here; 'slope' is, at character 3"},
       {Purpose::keep, "kv<=q<3", "comparisons do not chain; join two by '&&', at character 6"},
       {Purpose::keep, "kv-q",
-       "a condition is asked for here, not int32; compare with a number, as in x!=0, at "
+       "a condition is required here, not int32; compare with a number, as in x!=0, at "
        "character 1"},
       {Purpose::keep, "kv&&true",
        "'&&' takes conditions, not int32; compare with a number, as in x!=0, at character 3"},
-      {Purpose::score, "s<<2", "'<<' takes int32, not fp32; int(x) cuts a number, at character 2"},
-      {Purpose::score, "slope[s]", "an index of slope is fp32; int(x) cuts a number, at character 1"},
+      {Purpose::score, "s<<2", "'<<' takes int32, not fp32; int(x) truncates a number, at character 2"},
+      {Purpose::score, "slope[s]", "an index of slope is fp32; int(x) truncates a number, at character 1"},
       {Purpose::score, "slope[h,q]", "slope has 1 dimension, and 2 indices are given, at character 1"},
-      {Purpose::score, "sine(s)", "'sine' is no function here; did you mean 'sin'?, at character 1"},
+      {Purpose::score, "sine(s)", "'sine' is not a function here; did you mean 'sin'?, at character 1"},
       {Purpose::score, "min(s)", "min takes 2 operands, not 1, at character 1"},
       {Purpose::score, "(s", "the text ends where ')' belongs, at character 3"},
       {Purpose::score, "s $ 2", "'$' means nothing here, at character 3"},

@@ -22,7 +22,6 @@ namespace regard {
 namespace {
 
 using testing::AllOf;
-using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
