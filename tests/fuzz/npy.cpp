@@ -6,8 +6,8 @@ using namespace regard;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto file = fuzz::bytes(data, size);
-  if (const Result<cli::ArrayView> array = cli::read_npy(file)) {
-    const auto bytes = cli::bytes_of(array->element, array->shape);
+  if (const Result<ArrayView> array = cli::read_npy(file)) {
+    const auto bytes = bytes_of(array->element, array->shape);
     fuzz::demand(bytes && static_cast<std::size_t>(*bytes) == array->bytes.size(),
                  "the shape fills the view");
     fuzz::demand(
