@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "function/names.h"
 #include "function/parse.h"
 
 namespace regard::function {
@@ -15,21 +16,7 @@ constexpr std::string_view shape_of_declaration =
     "a tensor is declared as name:type[dimensions], as in slope:fp32[1]";
 
 bool is_name(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && letter(text.front()) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
-/// n0, f3: what numbers are called in canonical text.
-bool is_number(std::string_view name) {
-  return name.size() > 1 && (name.front() == 'n' || name.front() == 'f') &&
-         std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-bool has_meaning(std::string_view name) {
-  const std::span<const std::string_view> all = variables();
-  return std::find(all.begin(), all.end(), name) != all.end() || called(name) || is_number(name) ||
-         name == "true" || name == "false" || name == "inf";
+  return !text.empty() && begins_name(text.front()) && std::all_of(text.begin(), text.end(), continues_name);
 }
 
 Result<Type> type_of(std::string_view text) {

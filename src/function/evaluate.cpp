@@ -26,10 +26,6 @@ Value rounded(double x, double bound, double halves = 1) {
   return real(x, bound + halves * epsilon * std::fabs(x) + std::numeric_limits<float>::denorm_min());
 }
 
-double quotient_of(double x, double y) {
-  return std::floor(x / y);
-}
-
 }  // namespace
 
 Value Evaluator::operator()(NodeIndex node, Value score, std::span<const std::int32_t> variables) {
@@ -103,16 +99,7 @@ Value Evaluator::of_whole(const Node& node, std::span<const Value> x) {
 std::int32_t Evaluator::compared(Operation operation, const Value& x, const Value& y) {
   const double difference = std::fabs(x.real - y.real), bound = x.bound + y.bound;
   if (bound > 0 && difference <= bound) sure_ = false;
-  switch (operation) {
-    case Operation::less:
-      return x.real < y.real;
-    case Operation::less_equal:
-      return x.real <= y.real;
-    case Operation::equal:
-      return x.real == y.real;
-    default:
-      return x.real != y.real;
-  }
+  return *holds(operation, x.real, y.real);
 }
 
 /// floor and the like, whose result depends on which side of a whole number, or of the middle of two, x is
@@ -121,6 +108,12 @@ Value Evaluator::step(double x, double bound, double (*function)(double)) {
   const double result = function(x);
   if (function(x - bound) != result || function(x + bound) != result) sure_ = false;
   return real(result, 0);
+}
+
+Value Evaluator::floored_quotient(const Value& x, const Value& y) {
+  const double quotient = x.real / y.real;
+  const double bound = (x.bound + std::fabs(quotient) * y.bound) / std::fabs(y.real);
+  return step(quotient, bound + epsilon * std::fabs(quotient), std::floor);
 }
 
 Value Evaluator::of_reals(const Node& node, std::span<const Value> operands) {
@@ -135,13 +128,10 @@ Value Evaluator::of_reals(const Node& node, std::span<const Value> operands) {
     case Operation::divide:
       return rounded(x / y, (ex + std::fabs(x / y) * ey) / std::fabs(y));
     case Operation::floor_divide:
-      return step(x / y, (ex + std::fabs(x / y) * ey) / std::fabs(y) + epsilon * std::fabs(x / y),
-                  std::floor);
+      return floored_quotient(operands[0], operands[1]);
     case Operation::modulo: {
-      const Value quotient =
-          step(x / y, (ex + std::fabs(x / y) * ey) / std::fabs(y) + epsilon * std::fabs(x / y), std::floor);
-      return rounded(x - y * quotient_of(x, y), ex + std::fabs(quotient.real) * ey,
-                     1 + std::fabs(quotient.real));
+      const double quotient = floored_quotient(operands[0], operands[1]).real;
+      return rounded(x - y * quotient, ex + std::fabs(quotient) * ey, 1 + std::fabs(quotient));
     }
     case Operation::negate:
       return real(-x, ex);

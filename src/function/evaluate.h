@@ -50,6 +50,7 @@ class Evaluator {
   Value of_whole(const Node& node, std::span<const Value> x);
   std::int32_t compared(Operation operation, const Value& x, const Value& y);
   Value step(double x, double bound, double (*function)(double));
+  Value floored_quotient(const Value& x, const Value& y);
 
   const Function& function_;
   std::vector<Number> numbers_;

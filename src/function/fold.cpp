@@ -18,6 +18,7 @@ float real(const Node& node) {
 }
 
 std::optional<std::uint32_t> of_integers(Operation operation, std::int32_t x, std::int32_t y) {
+  if (const auto result = holds(operation, x, y)) return *result;
   switch (operation) {
     case Operation::add:
       return bits(x) + bits(y);
@@ -51,14 +52,6 @@ std::optional<std::uint32_t> of_integers(Operation operation, std::int32_t x, st
       return bits(std::min(x, y));
     case Operation::max:
       return bits(std::max(x, y));
-    case Operation::less:
-      return x < y;
-    case Operation::less_equal:
-      return x <= y;
-    case Operation::equal:
-      return x == y;
-    case Operation::not_equal:
-      return x != y;
     default:
       return std::nullopt;
   }
@@ -87,6 +80,7 @@ float least(float x, float y, bool largest) {
 }
 
 std::optional<std::uint32_t> of_reals(Operation operation, float x, float y) {
+  if (const auto result = holds(operation, x, y)) return *result;
   const auto as = [](float result) { return std::bit_cast<std::uint32_t>(result); };
   switch (operation) {
     case Operation::add:
@@ -118,14 +112,6 @@ std::optional<std::uint32_t> of_reals(Operation operation, float x, float y) {
     case Operation::min:
     case Operation::max:
       return as(least(x, y, operation == Operation::max));
-    case Operation::less:
-      return x < y;
-    case Operation::less_equal:
-      return x <= y;
-    case Operation::equal:
-      return x == y;
-    case Operation::not_equal:
-      return x != y;
     case Operation::to_integer:
       return bits(integer_of(x));
     default:

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "function/limits.h"
-#include "function/operation.h"
+#include "function/names.h"
 
 namespace regard::function {
 namespace {
@@ -14,13 +14,6 @@ namespace {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool begins_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool continues_name(char c) {
-  return begins_name(c) || is_digit(c);
-}
-
 /// How long the number at the beginning of `text` is; `real`: whether it has a point or an exponent.
 std::size_t length_of_number(std::string_view text, bool& real) {
   std::size_t n = 0;

@@ -9,11 +9,10 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "function/lexer.h"
+#include "function/names.h"
 
 namespace regard::function {
 namespace {
-
-constexpr std::string_view word_of_true = "true", word_of_false = "false", word_of_infinity = "inf";
 
 /// The operator with this text, between two operands or before one.
 std::optional<Operation> operator_of(std::string_view text, int operands) {
@@ -174,7 +173,8 @@ class Parser {
     const auto found = std::find(all.begin(), all.end(), name.text);
     if (found != all.end()) return function_.tree.variable(static_cast<Variable>(found - all.begin()));
     if (tensor(name.text) >= 0) return scalar(name);
-    if (const auto index = number(name.text)) return function_.tree.number(*index, type_of_number(name.text));
+    if (const auto number = number_name(name.text); number && number->index < static_cast<int>(most_numbers))
+      return function_.tree.number(number->index, number->type);
     return unknown(name);
   }
 
@@ -241,24 +241,9 @@ class Parser {
     return function_.tensors[static_cast<std::size_t>(tensor(name))];
   }
 
-  /// n0, f3: numbers that the caller gives at run time, of int32 and fp32.
-  static std::optional<int> number(std::string_view name) {
-    int index = 0;
-    const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), index);
-    const bool whole = error == std::errc{} && end == name.data() + name.size();
-    if (!whole || (name.front() != 'n' && name.front() != 'f') || index >= static_cast<int>(most_numbers))
-      return std::nullopt;
-    return index;
-  }
-  static Type type_of_number(std::string_view name) {
-    return name.front() == 'n' ? Type::integer : Type::real;
-  }
-
   /// Whether a local name would hide something.
   bool is_taken(std::string_view name) const {
-    const std::span<const std::string_view> all = variables();
-    return std::find(all.begin(), all.end(), name) != all.end() || called(name) || tensor(name) >= 0 ||
-           number(name) || name == word_of_true || name == word_of_false || name == word_of_infinity ||
+    return has_meaning(name) || tensor(name) >= 0 ||
            std::any_of(locals_.begin(), locals_.end(),
                        [&](const auto& local) { return local.first == name; });
   }

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "function/names.h"
+
 namespace regard::function {
 namespace {
 
@@ -130,11 +132,9 @@ class Printer {
     }
   }
   bool is_taken(std::string_view name) const {
-    for (const std::string_view other : variables())
-      if (other == name) return true;
     for (const Captured& tensor : function_.tensors)
       if (tensor.name == name) return true;
-    return called(name) || name == "inf";
+    return has_meaning(name);
   }
 
   const Function& function_;
