@@ -2,30 +2,16 @@
 // number.
 #include "gallery.h"
 
-namespace {
-
-/// Whether a kernel of the problem's plan is one that the profile names for that target.
-bool has(const std::string& profile, const std::string& problem, const std::string& target) {
-  regard::Options options;
-  options.target = target;
-  const regard::Plan plan(regard::Problem(problem), options);
-  const std::string json = plan.json(), begin = "\"kernel\":\"";
-  const std::size_t from = json.find(begin) + begin.size();
-  const std::string kernel = json.substr(from, json.find('"', from) - from);
-  return regard::list(plan.target(), profile).find(kernel) != std::string::npos;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
   return gallery::main(argc, argv, [](const std::string& target) {
     for (const char* problem :
          {"fwd fp32 b=2 h=4 s=64 d=64 mask=causal_top_left", "fwd bf16 b=2 h=4 s=64 d=64 bias=bh"}) {
       gallery::Call(problem, target).run_and_judge();
-      if (!has("pytorch", problem, target)) throw std::runtime_error("the profile lacks its kernel");
+      if (!gallery::profile_has("pytorch", problem, target))
+        throw std::runtime_error("the profile lacks its kernel");
     }
     const char* const other = "fwd bf16 h=4 s=64 d=64 softcap=30";
     std::printf("its kernel is in the profile: %s: %s\n", other,
-                has("pytorch", other, target) ? "yes" : "no");
+                gallery::profile_has("pytorch", other, target) ? "yes" : "no");
   });
 }

@@ -1,4 +1,4 @@
-// A set of kernels for each consumer: which ones its manifest names is told without building them.
+// A set of kernels for each consumer: what a manifest names is counted without building it.
 #include "gallery.h"
 
 int main(int argc, char** argv) {

@@ -157,6 +157,17 @@ class Call {
   std::map<regard_role, regard::Memory> memory_;
 };
 
+/// Whether a kernel of the problem's plan is one that the profile names for that target.
+inline bool profile_has(const std::string& profile, const std::string& problem, const std::string& target) {
+  regard::Options options;
+  options.target = target;
+  const regard::Plan plan(regard::Problem(problem), options);
+  const std::string json = plan.json(), begin = "\"kernel\":\"";
+  const std::size_t from = json.find(begin) + begin.size();
+  const std::string kernel = json.substr(from, json.find('"', from) - from);
+  return regard::list(plan.target(), profile).find(kernel) != std::string::npos;
+}
+
 /// Calls `example` with the target's name; an exception fails the program.
 inline int main(int argc, char** argv, const std::function<void(const std::string& target)>& example) try {
   const std::string option = "--target=", argument = argc > 1 ? argv[1] : option + "cpu";
