@@ -256,10 +256,6 @@ class Comparing {
   std::vector<AlignedMemory> memory_;
 };
 
-void write_number(JsonWriter& json, std::string_view name, double value) {
-  std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
-}
-
 void write(JsonWriter& json, const Difference& one, const SavedCall& call, const regard_arguments& now) {
   json.object([&] {
     json.member("elements", one.elements);
@@ -267,15 +263,16 @@ void write(JsonWriter& json, const Difference& one, const SavedCall& call, const
     json.member("not_written", one.not_written);
     json.member("judged", one.judged);
     json.member("outside", one.outside);
-    write_number(json, "largest_difference", one.largest);
+    oracle::write_number(json, "largest_difference", one.largest);
     if (one.first < 0) return;
     const regard_tensor &saved = call.after.tensor[one.role], &tensor = now.tensor[one.role];
     json.member("first", [&] {
       json.object([&] {
         const ElementIndex at = place_of(saved, one.first);
         json.member("index", std::span(at).first(static_cast<std::size_t>(saved.rank)));
-        write_number(json, "saved", oracle::decode(saved.dtype, saved.data, one.first));
-        write_number(json, "rerun", oracle::decode(tensor.dtype, tensor.data, offset_of(tensor, one.first)));
+        oracle::write_number(json, "saved", oracle::decode(saved.dtype, saved.data, one.first));
+        oracle::write_number(json, "rerun",
+                             oracle::decode(tensor.dtype, tensor.data, offset_of(tensor, one.first)));
       });
     });
   });

@@ -37,19 +37,20 @@ class Saved {
  public:
   /// Counts a call, and returns its number, from 0.
   std::int64_t count_call() { return calls_.fetch_add(1, std::memory_order_relaxed); }
-  bool is_full(const SaveCalls& asked) {
+  bool is_full(const SaveCalls& setting) {
     const std::lock_guard lock(mutex_);
-    return saved_ >= asked.calls;
+    return saved_ >= setting.calls;
   }
   /// A new folder, or why there is none.
-  Result<std::string> add(const SaveCalls& asked, std::int64_t bytes) {
+  Result<std::string> add(const SaveCalls& setting, std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (saved_ >= asked.calls) return refused(fmt::format("{} calls are saved; calls=N allows more", saved_));
-    if (bytes > asked.bytes - bytes_) {
+    if (saved_ >= setting.calls)
+      return refused(fmt::format("{} calls are saved; calls=N allows more", saved_));
+    if (bytes > setting.bytes - bytes_) {
       return refused(fmt::format("its tensors have {} bytes, and {} of {} are left; bytes=N allows more",
-                                 bytes, asked.bytes - bytes_, asked.bytes));
+                                 bytes, setting.bytes - bytes_, setting.bytes));
     }
-    Result<std::string> folder = make_folder(asked.folder);
+    Result<std::string> folder = make_folder(setting.folder);
     if (!folder) return folder;
     ++saved_;
     bytes_ += bytes;
@@ -84,9 +85,9 @@ void warn(std::string_view why) {
 }
 
 /// Whether the call is one that may be saved, before anything is known about it.
-bool may_save(const SaveCalls& asked, std::int64_t number) {
-  if (asked.when == When::first) return number < asked.number;
-  return asked.when != When::every || number % asked.number == 0;
+bool may_save(const SaveCalls& setting, std::int64_t number) {
+  if (setting.when == When::first) return number < setting.number;
+  return setting.when != When::every || number % setting.number == 0;
 }
 
 /// The device of a GPU call; null on a CPU, and for a call without elements.
@@ -160,8 +161,8 @@ Result<std::optional<OutputElement>> first_mismatch(const PreparedPlan& plan, co
 }
 
 /// Writes the call, and says so.
-void save(const SaveCalls& asked, const CallToSave& call) {
-  const Result<std::string> folder = saved.get().add(asked, bytes_to_save(call.plan.specs(), call.given));
+void save(const SaveCalls& setting, const CallToSave& call) {
+  const Result<std::string> folder = saved.get().add(setting, bytes_to_save(call.plan.specs(), call.given));
   if (!folder) return warn(folder.error().message);
   if (Status status = write_saved_call(*folder, call); !status) {
     remove_all(folder->c_str());
@@ -183,22 +184,23 @@ std::string_view kind_name(const Error& error) {
 }
 
 /// Decides after the call whether to save it, and does so.
-Status save_if_asked(const SaveCalls& asked, const PreparedPlan& plan, const regard_arguments& given,
-                     Before& before, const Status& outcome, const gpu::Device* device, gpu::Stream stream) {
-  const bool fails = !outcome, always = asked.when == When::first || asked.when == When::every;
-  if (is_interrupted(outcome) || (!always && fails != (asked.when == When::error))) return {};
+Status save_if_requested(const SaveCalls& setting, const PreparedPlan& plan, const regard_arguments& given,
+                         Before& before, const Status& outcome, const gpu::Device* device,
+                         gpu::Stream stream) {
+  const bool fails = !outcome, always = setting.when == When::first || setting.when == When::every;
+  if (is_interrupted(outcome) || (!always && fails != (setting.when == When::error))) return {};
   if (device != nullptr) {
     if (Status status = gpu::wait(*device, stream); !status) return status;
   }
   const Result<HostCopy> there = host_copy(given);
   if (!there) return tl::unexpected(there.error());
   const regard_arguments inputs = before.arguments(there->arguments);
-  CallToSave call{plan, given, inputs, fails ? nullptr : &there->arguments, word(asked.when)};
+  CallToSave call{plan, given, inputs, fails ? nullptr : &there->arguments, word(setting.when)};
   if (fails) call.error = kind_name(outcome.error());
-  if (asked.when == When::nan || asked.when == When::mismatch) {
+  if (setting.when == When::nan || setting.when == When::mismatch) {
     // On a GPU the call itself does not check lengths and offsets.
     if (Status status = check_host_values(plan.best().problem, inputs); !status) return status;
-    if (asked.when == When::nan) {
+    if (setting.when == When::nan) {
       call.found = first_nan(plan, there->arguments);
     } else {
       const auto mismatch = first_mismatch(plan, inputs, there->arguments);
@@ -207,7 +209,7 @@ Status save_if_asked(const SaveCalls& asked, const PreparedPlan& plan, const reg
     }
     if (!call.found) return {};
   }
-  save(asked, call);
+  save(setting, call);
   return {};
 }
 
@@ -225,9 +227,9 @@ auto attempted(const Body& body) -> decltype(body()) {
 
 Status run_and_save(PreparedPlan& plan, const regard_arguments& given, void* workspace,
                     std::int64_t workspace_bytes, void* stream) {
-  const SaveCalls& asked = settings()->save_calls;
+  const SaveCalls& setting = settings()->save_calls;
   const auto plain = [&] { return run(plan, given, workspace, workspace_bytes, stream); };
-  if (!may_save(asked, saved.get().count_call()) || saved.get().is_full(asked)) return plain();
+  if (!may_save(setting, saved.get().count_call()) || saved.get().is_full(setting)) return plain();
   // A call whose tensors do not fit its problem cannot be read either; its error says what is wrong.
   if (!check_tensors(plan.best().problem, plan.specs(), given)) return plain();
   const gpu::Device* const device = device_of(plan, given);
@@ -247,7 +249,7 @@ Status run_and_save(PreparedPlan& plan, const regard_arguments& given, void* wor
   }
   const Status outcome = plain();
   const Status status =
-      attempted([&] { return save_if_asked(asked, plan, given, *before, outcome, device, queue); });
+      attempted([&] { return save_if_requested(setting, plan, given, *before, outcome, device, queue); });
   if (!status) warn(status.error().message);
   return outcome;
 }

@@ -25,11 +25,6 @@ std::int64_t at_least_one(double count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(count));
 }
 
-/// JSON has no infinity: a word stands for it.
-void write_number(JsonWriter& json, std::string_view name, double value) {
-  std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
-}
-
 void write(JsonWriter& json, const Comparison& c) {
   json.object([&] {
     json.member("compared", c.compared);
@@ -43,6 +38,10 @@ void write(JsonWriter& json, const Comparison& c) {
 }
 
 }  // namespace
+
+void write_number(JsonWriter& json, std::string_view name, double value) {
+  std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
+}
 
 Options sample(const Problem& p, int threads) {
   Options options{threads, 0, 0};

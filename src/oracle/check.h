@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "oracle/oracle.h"
 #include "problem/problem.h"
@@ -12,6 +13,9 @@ namespace regard::oracle {
 
 /// The part of a problem that the oracle computes in seconds, as check_report does.
 Options sample(const Problem&, int threads);
+
+/// A member of a report. JSON has no infinity: a word stands for it.
+void write_number(JsonWriter& json, std::string_view name, double value);
 
 /// {"ok": true, "sampled": false, "skipped": [],
 ///  "outputs": {"o": {"max_absolute": .., "max_relative": .., "tolerance": .., "worst": .., "compared": ..,

@@ -156,9 +156,9 @@ def test_a_call_can_be_sent_to_a_colleague(saved, rerun, tmp_path):
 def test_calls_and_bytes_are_bounded(regard, tmp_path):
     for bound, many in (("calls=2", 2), ("bytes=17000", 2), ("when=every:3", 3), ("when=first:1", 1)):
         folder = tmp_path / bound
-        told = in_python(SEVEN_CALLS, REGARD_SAVE_CALLS=f"{folder},{bound}")
-        assert len(os.listdir(folder)) == many == told.count("saved a call"), bound
-        assert told.count("bytes=N allows more") == (bound == "bytes=17000")
+        printed = in_python(SEVEN_CALLS, REGARD_SAVE_CALLS=f"{folder},{bound}")
+        assert len(os.listdir(folder)) == many == printed.count("saved a call"), bound
+        assert printed.count("bytes=N allows more") == (bound == "bytes=17000")
     # A second process adds to the folders.
     words = "run fwd fp32 h=1 s=8 d=64 --no-check --repeat=0"
     regard(words, REGARD_SAVE_CALLS=f"{tmp_path / 'calls=2'},when=first:1")

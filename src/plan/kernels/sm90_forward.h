@@ -41,6 +41,7 @@ inline Sm90ForwardLayout sm90_layout(const KernelKey& key) {
 
 /// sm90_forward_rules.cpp
 Refusal ragged_maps_fit(const Question&);
+Refusal split_pays(const Question&);
 std::span<const Rule> sm90_forward_rules();
 std::vector<KernelKey> sm90_forward_variants(const Question&, const KernelKey&);
 /// sm90_forward_cost.cpp

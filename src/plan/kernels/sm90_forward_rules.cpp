@@ -139,8 +139,6 @@ Refusal ragged_maps_fit(const Question& q) {
                      queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
 }
 
-namespace {
-
 Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
   if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
@@ -151,6 +149,8 @@ Refusal split_pays(const Question& q) {
   // The cost decides whether a merge pays off: two parts of two tiles each, or more.
   return keys_are_many(q, 4 * tile.algorithm.block_k);
 }
+
+namespace {
 
 Refusal shared_memory_fits(const Question& q) {
   return fits_in_shared_memory(q, sm90_layout(signature(q.problem), q.candidate.tile->algorithm).total() +

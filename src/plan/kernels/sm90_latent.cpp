@@ -52,16 +52,6 @@ Refusal pages_are_boxes(const Question& q) {
                      Sm90ForwardLayout::least_box_k, portable);
 }
 
-Refusal split_pays(const Question& q) {
-  const Problem& p = q.problem;
-  if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
-  const Algorithm& a = q.candidate.tile->algorithm;
-  // As in sm90_forward, the cost decides.
-  const std::int64_t enough = 2 * workers(q.target, q.options);
-  if (Refusal refusal = blocks_are_few(q, sm90_work(p, a.block_q, 1), enough)) return refusal;
-  return keys_are_many(q, 4 * a.block_k);
-}
-
 Refusal shared_memory_fits(const Question& q) {
   const KernelKey key{signature(q.problem), q.candidate.tile->algorithm, q.target.name};
   return fits_in_shared_memory(q, shared_bytes(key) + Sm90LatentLayout::static_bytes);
