@@ -60,6 +60,7 @@ struct Thread {
   std::function<bool()> ready;
   const char* waits_for = "";
   std::uint64_t cluster_meeting = 0;
+  int given_registers = 0;  ///< by setmaxnreg; 0: those of the launch
   /// Copies to shared memory that have been started, and where each group of them ends.
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
@@ -86,6 +87,7 @@ struct Block {
   unsigned number = 0;     ///< of the blocks that run together
   std::uint32_t rank = 0;  ///< in its cluster
   int threads = 0, running = 0;
+  int spare_registers = 0;  ///< given back by setmaxnreg
   std::array<Meeting, 16> meetings;
   std::vector<Warp> warps;
   std::vector<ProductQueue> products;  ///< by warpgroup

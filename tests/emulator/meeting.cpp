@@ -1,5 +1,7 @@
-// Threads that wait for each other: barriers in memory, numbered ones of a block, and that of a cluster; and
-// instructions that need no emulation, as everything is visible at once.
+// Threads that wait for each other: barriers in memory, numbered ones of a block, that of a cluster, and for
+// registers; and instructions that need no emulation, as everything is visible at once.
+#include <algorithm>
+
 #include "emulator/barrier.h"
 #include "emulator/instructions.h"
 
@@ -65,6 +67,19 @@ void wait_for_cluster(Execution& e, const Instruction&) {
   e.launch().wait("barrier.cluster.wait", [&meeting, number] { return meeting.number != number; });
 }
 
+/// setmaxnreg: a thread gives registers back, or waits until its block has as many to give.
+void change_registers(Execution& e, const Instruction& i) {
+  constexpr int of_multiprocessor = 65536, most = 255, multiple = 8;
+  Thread& thread = e.thread();
+  Block& block = *thread.block;
+  if (thread.given_registers == 0)
+    thread.given_registers = std::min(of_multiprocessor / block.threads / multiple * multiple, most);
+  const int more = static_cast<int>(e.get(i.operands[0])) - thread.given_registers;
+  e.launch().wait("setmaxnreg.inc", [&block, more] { return block.spare_registers >= more; });
+  block.spare_registers -= more;
+  thread.given_registers += more;
+}
+
 void nothing(Execution&, const Instruction&) {}
 
 }  // namespace
@@ -86,8 +101,8 @@ std::span<const Named> meeting_instructions() {
       {"griddepcontrol.launch_dependents", nothing, 90},
       {"griddepcontrol.wait", nothing, 90},
       {"prefetch.tensormap", nothing, 90},
-      {"setmaxnreg.inc.sync.aligned.u32", nothing, 90, 90},
-      {"setmaxnreg.dec.sync.aligned.u32", nothing, 90, 90},
+      {"setmaxnreg.inc.sync.aligned.u32", change_registers, 90, 90},
+      {"setmaxnreg.dec.sync.aligned.u32", change_registers, 90, 90},
       {"wgmma.fence.sync.aligned", nothing, 90, 90},
   };
   return table;
