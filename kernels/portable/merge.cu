@@ -1,7 +1,7 @@
 // Merges the caller's partial results into one: O = sum of O_part * exp(LSE_part - LSE), where LSE = log(sum
-// of exp(LSE_part)). A thread has 8 neighbouring columns of a row of one head; its neighbours have the row's
-// other columns, then the next heads of the same token, as they are in memory. The loads of O of the first
-// parts are issued before the first LSE is known.
+// of exp(LSE_part)). A thread has two vectors of 8 columns of a row of one head; its neighbours have the
+// vectors between, then the next heads of the same token, as they are in memory. The loads of LSE and O of
+// the first parts are issued before any of them is used, so that a thread waits for memory once.
 #include "kernels/portable/element.h"
 #include "kernels/portable/merge_schedule.h"
 #include "kernels/sequence.h"
@@ -10,8 +10,8 @@ namespace regard {
 
 constexpr i64 part_bytes = bytes_of<config::dtype>, out_bytes = bytes_of<config::out>;
 
-/// Parts whose O is loaded at the same time: 64 bytes of a thread.
-constexpr i32 together = 64 / (merge_width * part_bytes);
+/// Parts whose O is loaded at the same time: 32 bytes of each vector.
+constexpr i32 together = 32 / (merge_width * part_bytes);
 /// Parts that are summed separately, so that a sum over thousands of them loses no digits.
 constexpr i64 in_one_sum = 64;
 
@@ -32,19 +32,37 @@ struct PartialRow {
   REGARD_DEVICE float lse_of(i64 part) const { return global(lse)[part * lse_step]; }
 };
 
-/// log of the sum of exp over the parts and the row's own; -infinity if all of them are.
-REGARD_DEVICE float merged_lse(const PartialRow& row, float own) {
+/// LSE of parts whose O is loaded at the same time; -infinity after the last part.
+struct LseTogether {
+  float of[together];
+
+  REGARD_DEVICE void load(const PartialRow& row, i64 first) {
+#pragma unroll
+    for (i32 i = 0; i < together; ++i) of[i] = first + i < row.parts ? row.lse_of(first + i) : -infinity;
+  }
+};
+
+/// log of the sum of exp over the parts, of which the first are given, and the row's own; -infinity if all of
+/// them are.
+REGARD_DEVICE float merged_lse(const PartialRow& row, const LseTogether& first, float own) {
   float maximum = own;
+#pragma unroll
+  for (i32 i = 0; i < together; ++i) maximum = fmaxf(maximum, first.of[i]);
 #pragma unroll 2
-  for (i64 part = 0; part < row.parts; ++part) maximum = fmaxf(maximum, row.lse_of(part));
+  for (i64 part = together; part < row.parts; ++part) maximum = fmaxf(maximum, row.lse_of(part));
   const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN; fmaxf ignores that
   float sum = expf(own - finite_max);
 #pragma unroll 1
   for (i64 begin = 0; begin < row.parts; begin += in_one_sum) {
     const i64 end = smaller(begin + in_one_sum, row.parts);
     float some = 0;
+    if (begin == 0) {
+#pragma unroll
+      for (i32 i = 0; i < together; ++i) some += expf(first.of[i] - finite_max);
+    }
 #pragma unroll 2
-    for (i64 part = begin; part < end; ++part) some += expf(row.lse_of(part) - finite_max);
+    for (i64 part = begin == 0 ? together : begin; part < end; ++part)
+      some += expf(row.lse_of(part) - finite_max);
     sum += some;
   }
   return finite_max + logf(sum);
@@ -97,16 +115,14 @@ struct FirstColumns {
   }
 
   /// O of a part without a visible key may be anything.
-  REGARD_DEVICE void add_parts(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
+  REGARD_DEVICE void add_parts(float (&sum)[width], const LseTogether& of_parts, float lse) const {
 #pragma unroll
-    for (i32 i = 0; i < together; ++i) {
-      const float of_part = first + i < row.parts ? row.lse_of(first + i) : -infinity;
-      if (of_part != -infinity) parts[i].add_to(sum, expf(of_part - lse));
-    }
+    for (i32 i = 0; i < together; ++i)
+      if (of_parts.of[i] != -infinity) parts[i].add_to(sum, expf(of_parts.of[i] - lse));
   }
 
-  /// Merges and stores the columns, whose loads have been issued.
-  REGARD_DEVICE void merge(const PartialRow& row, const MergedRow& merged, i64 column) {
+  /// Merges and stores the columns, whose loads have been issued as those of the first parts' LSE have.
+  REGARD_DEVICE void merge(const PartialRow& row, LseTogether of_parts, const MergedRow& merged, i64 column) {
     float sum[width] = {};
     if (merged.own != -infinity) own.add_to(sum, expf(merged.own - merged.lse));
 #pragma unroll 1
@@ -115,8 +131,11 @@ struct FirstColumns {
       float some[width] = {};
 #pragma unroll 1
       for (i64 first = begin; first < end; first += together) {
-        if (first > 0) load_parts(row, first, column);
-        add_parts(some, row, first, merged.lse);
+        if (first > 0) {
+          of_parts.load(row, first);
+          load_parts(row, first, column);
+        }
+        add_parts(some, of_parts, merged.lse);
       }
 #pragma unroll
       for (i32 c = 0; c < width; ++c) sum[c] += some[c];
@@ -137,9 +156,9 @@ REGARD_DEVICE i64 quotient(u64 x, u32 by) {
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Warps of a multiprocessor: 28 leave 72 registers for a thread, 24 leave 80, and 16 waves of 64 lanes leave
+/// Warps of a multiprocessor: 24 leave 80 registers for a thread, 20 leave 96, and 16 waves of 64 lanes leave
 /// 128. With more warps the kernel spills.
-constexpr i32 resident_warps = wave == 64 ? 16 : part_bytes + out_bytes > 4 ? 24 : 28;
+constexpr i32 resident_warps = wave == 64 ? 16 : part_bytes + out_bytes > 4 ? 20 : 24;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard
@@ -165,28 +184,42 @@ REGARD_KERNEL(regard::PortableMergeArguments, regard::threads, regard::resident_
   const PartialRow partial(a, head, token);
   MergedRow merged;
   merged.o = static_cast<u8*>(a.o.data) + element_of(a.o, batch, head, row_of_sequence) * out_bytes;
-  FirstColumns<merge_width> columns;
-  if (exists && vectors && mine < a.dv) columns.load(partial, merged, mine, a.accumulate);
-
   float* const lse = a.lse.data ? row_of<float>(a.lse, batch, head, row_of_sequence) : nullptr;
   merged.own = a.accumulate && exists ? *lse : -infinity;
+  LseTogether of_parts;
+  const i64 to_next = i64{a.threads_of_row} * merge_width;
+  FirstColumns<merge_width> columns[merge_vectors];
+  const auto load = [&](i64 first) {
+#pragma unroll
+    for (i32 v = 0; v < merge_vectors; ++v) {
+      const i64 column = first + v * to_next;
+      if (vectors && column < a.dv) columns[v].load(partial, merged, column, a.accumulate);
+    }
+  };
+  if (exists) {
+    of_parts.load(partial, 0);
+    load(mine);
+  }
+
   // All threads of a row read its LSE before one of them writes it.
   if (a.accumulate) sync_block();
   if (!exists) return;
-  merged.lse = merged_lse(partial, merged.own);
+  merged.lse = merged_lse(partial, of_parts, merged.own);
   if (lse && mine == 0) *lse = merged.lse;
 #pragma unroll 1
-  for (i64 column = mine; column < a.dv; column += i64{a.threads_of_row} * merge_width) {
-    if (vectors) {
-      if (column > mine) columns.load(partial, merged, column, a.accumulate);
-      columns.merge(partial, merged, column);
-      continue;
-    }
+  for (i64 first = mine; first < a.dv; first += merge_vectors * to_next) {
+    if (first > mine) load(first);
+#pragma unroll
+    for (i32 v = 0; v < merge_vectors; ++v) {
+      const i64 column = first + v * to_next, end = smaller<i64>(column + merge_width, a.dv);
+      if (vectors && column < end) columns[v].merge(partial, of_parts, merged, column);
+      if (vectors) continue;
 #pragma unroll 1
-    for (i64 one = column; one < smaller<i64>(column + merge_width, a.dv); ++one) {
-      FirstColumns<1> element;
-      element.load(partial, merged, one, a.accumulate);
-      element.merge(partial, merged, one);
+      for (i64 one = column; one < end; ++one) {
+        FirstColumns<1> element;
+        element.load(partial, merged, one, a.accumulate);
+        element.merge(partial, of_parts, merged, one);
+      }
     }
   }
 }

@@ -38,8 +38,8 @@ Result<Plan> plan_portable_merge(const Problem& problem, const Target& target, c
   const std::int64_t threads = tile.algorithm.warps * target.wave;
   PortableMergeSchedule schedule;
   schedule.parts = problem.parts;
-  schedule.threads_of_row =
-      static_cast<i32>(std::clamp<std::int64_t>(ceil_divide(problem.dv, merge_width), 1, threads));
+  schedule.threads_of_row = static_cast<i32>(
+      std::clamp<std::int64_t>(ceil_divide(problem.dv, merge_width * merge_vectors), 1, threads));
   schedule.rows_of_block = static_cast<i32>(threads / schedule.threads_of_row);
   const std::int64_t rows = product({query_tokens(problem), problem.hq});
   Stage stage = stage_of(problem, target, portable_merge, &tile, ceil_divide(rows, schedule.rows_of_block));
