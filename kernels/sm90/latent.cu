@@ -1,8 +1,8 @@
 // Forward of latent attention (MLA) for Hopper: V is the first 512 of the 576 columns of K, of bf16 or fp16.
 //
-// A persistent block has three warpgroups. A warp of the first one takes work and loads Q and tiles of K by
-// TMA, in boxes of 64 columns. The second one computes the scores of 64 query rows, and it and the third one
-// each multiply the weights by half of the columns of V, which they read from the tile of K.
+// A persistent block has three warpgroups. The first one takes work and loads Q and tiles of K by TMA, in
+// boxes of 64 columns. The second one computes the scores of 64 query rows, and it and the third one each
+// multiply the weights by half of the columns of V, which they read from the tile of K.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/latent_consumer.h"
 #include "kernels/sm90/latent_loader.h"
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   // The block has 168 registers for each of its threads: 56 + 2 * 224 = 3 * 168. With more it would hang.
   if (warpgroup == 0) {
     reg_dealloc<56>();
-    if (threadIdx.x < wave) LatentLoader(arguments, q, k, rope, shared, memory).run();
+    LatentLoader(arguments, q, k, rope, shared, memory).run();
   } else {
     reg_alloc<224>();
     if (warpgroup == 1)

@@ -1,5 +1,6 @@
-// The warp that takes work, hands it out to the two warpgroups in turns, and loads Q and K by TMA, as far
-// ahead as there is room.
+// The warpgroup that loads: its first warp takes work, hands it out in turns, and loads Q by TMA; all of its
+// warps load tiles of K by TMA, as far ahead as there is room. A tile is up to 36 boxes, and a warp issues
+// one after the other.
 #pragma once
 
 #include "kernels/sm90/latent_shared.h"
@@ -7,37 +8,65 @@
 
 namespace regard {
 
-/// Used by a whole warp.
+/// Used by a whole warpgroup.
 class LatentLoader {
  public:
   REGARD_DEVICE LatentLoader(const Sm90ForwardArguments& a, const TensorMap& q, const TensorMap& k,
                              const TensorMap& rope, Sm90LatentShared& shared, Sm90LatentMemory memory)
       : a_(a), q_(q), k_(k), rope_(rope), shared_(shared), memory_(memory), order_(a, shared.ranking) {
-    if (lane() == 0) {
+    if (threadIdx.x == 0) {
       prefetch(q_);
       prefetch(k_);
       prefetch(rope_);
     }
     box_rows_ = paged ? a.box_k : block_k;
     row_parts_ = block_k / box_rows_;
-    first_row_ = lane() % row_parts_ * box_rows_;
+    const i32 number = threadIdx.x / wave + loading_warps * lane();
+    box_of_part_ = number / row_parts_;
+    first_row_ = number % row_parts_ * box_rows_;
   }
 
   REGARD_DEVICE void run() {
+    if (threadIdx.x < wave)
+      lead();
+    else
+      follow();
+  }
+
+ private:
+  REGARD_DEVICE static i32 lane() { return threadIdx.x % wave; }
+
+  /// Where rows of K are: from `row` on. In a ragged map, `row` counts within the `count` rows that begin at
+  /// number first_of_k (first_of_rope); in others, within a batch.
+  struct Place {
+    i32 batch, row, first_of_k, first_of_rope, count;
+  };
+
+  REGARD_DEVICE void lead() {
     const u32 blocks = order_.count();
     u32 turn = 0;
 #pragma unroll 1
     for (u32 index = blockIdx.x; index < blocks; index = next(index, blocks)) {
       const Sm90ForwardWork work = order_.at(index, 0);
       publish(turn, &work);
-      load(shared_.turn[turn % 2], turn);
+      load_q(shared_.turn[turn % 2], turn);
+      load_k(shared_.turn[turn % 2]);
       ++turn;
     }
     publish(turn, nullptr);
   }
 
- private:
-  REGARD_DEVICE static i32 lane() { return threadIdx.x % wave; }
+  REGARD_DEVICE void follow() {
+#pragma unroll 1
+    for (u32 turn = 0;; ++turn) {
+      shared_.turn_full[turn % 2].wait(turn / 2 % 2);
+      const Turn& given = shared_.turn[turn % 2];
+      if (given.work.head < 0) return;
+      load_k(given);
+      __syncwarp();
+      if (lane() == 0) shared_.turn_done[turn % 2].arrive();
+    }
+  }
 
   /// Work is taken from the counter only when the loads of the previous work have been issued, so that what
   /// is left at the end is spread evenly.
@@ -63,11 +92,17 @@ class LatentLoader {
     __syncwarp();
   }
 
-  REGARD_DEVICE void load(const Turn& turn, u32 number) {
-    load_q(turn, number);
+  /// The page table is read a tile ahead.
+  REGARD_DEVICE void load_k(const Turn& turn) {
+    i32 tile = turn.tiles.start();
+    Place place = find(turn, tile);
 #pragma unroll 1
-    for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile))
-      load_tile(turn, turn.work.first_key + tile * block_k);
+    while (tile >= 0) {
+      tile = turn.tiles.next(tile);
+      const Place next = find(turn, tile);
+      load_tile(turn, place);
+      place = next;
+    }
   }
 
   REGARD_DEVICE void load_q(const Turn& turn, u32 number) {
@@ -82,35 +117,31 @@ class LatentLoader {
     q.load<group_rows, Sm90LatentLayout::columns>(memory_.q(), bytes, shared_.q_full, first.head, first.row);
   }
 
-  /// Each lane loads at most one box of a part.
-  REGARD_DEVICE void load_tile(const Turn& turn, i32 first_key) {
-    const Place place = find(turn, first_key + first_row_);
+  /// Each thread loads at most one box of a part. A box may be complete before its bytes are expected: the
+  /// phase lasts until they are.
+  REGARD_DEVICE void load_tile(const Turn& turn, const Place& place) {
     const i32 slot = ring_.slot;
 #pragma unroll 1
     for (i32 part = 0; part < parts_of_tile; ++part) {
       const BoxesOfPart some(part);
       shared_.k_empty[slot][part].wait(ring_.parity ^ 1);
       __syncwarp();
-      const i32 expected = some.first + 2 * lane();
+      const i32 expected = some.first + 2 * threadIdx.x;
       if (expected < some.first + some.count)
         shared_.k_full[slot][pair_of_box(expected)].expect(min(some.count, 2) * box_of_k);
-      __syncwarp();  // the bytes are expected
-      const i32 in_part = lane() / row_parts_, box = some.first + in_part;
-      if (in_part >= some.count) continue;
+      if (box_of_part_ >= some.count) continue;
+      const i32 box = some.first + box_of_part_;
       load_box_of_k(memory_.k(slot, box) + first_row_ * box_bytes, shared_.k_full[slot][pair_of_box(box)],
                     box, place, turn.kv_head);
     }
     ring_.advance();
   }
 
-  /// Where rows of K are: from `row` on. In a ragged map, `row` counts within the `count` rows that begin at
-  /// number first_of_k (first_of_rope); in others, within a batch.
-  struct Place {
-    i32 batch, row, first_of_k, first_of_rope, count;
-  };
-
-  /// Reads the page table, but waits for nothing.
-  REGARD_DEVICE Place find(const Turn& turn, i32 key) const {
+  /// Where this thread's rows of a tile are; of no tile (negative) nothing. Reads the page table, but waits
+  /// for nothing.
+  REGARD_DEVICE Place find(const Turn& turn, i32 tile) const {
+    if (tile < 0 || box_of_part_ >= boxes_of_half) return {};
+    const i32 key = turn.work.first_key + tile * block_k + first_row_;
     const Sequence32& s = turn.work.sequence;
     if constexpr (paged) {
       const PagedRows pages{a_, turn};
@@ -143,7 +174,7 @@ class LatentLoader {
   Sm90LatentShared& shared_;
   Sm90LatentMemory memory_;
   Order order_;
-  i32 box_rows_, row_parts_, first_row_;
+  i32 box_rows_, row_parts_, box_of_part_, first_row_;
   Ring<stages> ring_;
 };
 

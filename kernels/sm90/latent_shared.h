@@ -19,9 +19,10 @@ constexpr Sm90LatentLayout layout({.bytes = 2,
                                    .stages = config::stages});
 constexpr i32 stages = config::stages;
 constexpr i32 boxes = Sm90LatentLayout::boxes, box_of_k = block_k * box_bytes;  // in bytes
-// Two warpgroups multiply the same weights by a half of V each; a third one has the warp that loads.
+// Two warpgroups multiply the same weights by a half of V each; a third one loads.
 constexpr i32 halves = 2, boxes_of_half = (boxes - 1) / halves;
 constexpr i32 half_columns = Sm90LatentLayout::dv / halves;
+constexpr i32 loading_warps = 4;
 // The columns that one product takes, and how many of those a box holds.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(config::d == Sm90LatentLayout::d && config::dv == Sm90LatentLayout::dv);
@@ -75,7 +76,7 @@ struct Sm90LatentShared {
     if (i < stages * parts_of_tile) k_empty[0][i].init(4);
     if (i < 2) {
       turn_full[i].init(1);
-      turn_done[i].init(4 * halves);
+      turn_done[i].init(4 * halves + loading_warps - 1);  // all but the one that publishes turns
     }
     Barrier::make_visible();
   }
