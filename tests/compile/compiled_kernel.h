@@ -11,6 +11,7 @@
 #include "compile/render.h"
 #include "compile/test_nvrtc.h"
 #include "compile/toolchain.h"
+#include "support/part.h"
 
 namespace regard {
 
@@ -26,9 +27,11 @@ inline void expect_no_spills(const Result<Compiled>& kernel) {
   EXPECT_EQ(kernel->resources->stack_bytes, 0) << kernel->log;
 }
 
-/// Compiles all keys in as many threads as there are cores, and calls `check` with each result.
+/// Compiles the keys that are in the part of this run, in as many threads as there are cores, and calls
+/// `check` with each result.
 template <class Check>
-void each_compiled(const std::vector<KernelKey>& keys, Check check) {
+void each_compiled(std::vector<KernelKey> keys, Check check) {
+  std::erase_if(keys, [](const KernelKey&) { return !test::takes_next_problem(); });
   ASSERT_FALSE(keys.empty());
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   std::vector<Result<Compiled>> kernels(keys.size());

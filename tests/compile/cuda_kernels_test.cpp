@@ -17,108 +17,104 @@ void expect_asynchronous(const Result<Compiled>& kernel) {
   EXPECT_GT(kernel->resources->matrix, 0);
 }
 
-void expect_asynchronous_products(const std::string& text) {
-  const std::unique_ptr<Toolchain> compiler = test_toolchain();
-  const Result<KernelKey> key = parse_kernel_key(text);
-  ASSERT_TRUE(key) << key.error().message;
-  expect_asynchronous(compiled(*compiler, *key));
-}
-
-class CudaKernel : public testing::TestWithParam<const char*> {};
-
-TEST_P(CudaKernel, CompilesWithoutSpillsAndWithAsynchronousProducts) {
-  for (const char* mask : {"", " mask=window"}) expect_asynchronous_products(std::string(GetParam()) + mask);
-}
-
 // The tiles that were measured on an H200 (docs/hopper.md).
-INSTANTIATE_TEST_SUITE_P(
-    Hopper, CudaKernel,
-    testing::Values(
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd bf16 d=64",
-        "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd bf16 d=64",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd fp16 d=64 "
-        "softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
-        "dv=104",
-        "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128",
-        "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd fp16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
-        "softcap",
-        "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128 "
-        "dv=64",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
-        "dv=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
-        "bf16 d=128",
-        "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
-        "bf16 d=128",
-        "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
-        "fp16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
-        "fp16 d=192 dv=128",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=192 "
-        "softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
-        "bf16 d=128 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
-        "fp16 d=192 dv=128 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=192 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd fp16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd bf16 d=192 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 | fwd bf16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 split=1 | fwd fp16 d=256 "
-        "softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256 "
-        "softcap",
-        "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
-        "d=64",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
-        "d=64",
-        "sm_90a sm90_forward block_q=192 block_k=96 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
-        "d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8_e5m2 "
-        "out=fp16 "
-        "d=128 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
-        "d=96 dv=112",
-        "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
-        "d=256",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=8 | fwd bf16 "
-        "d=128",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=8 pack_gqa=16 | fwd bf16 d=64",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd fp16 d=256",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=6 pack_gqa=4 split=1 | fwd fp16 d=128 "
-        "softcap",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=5 pack_gqa=8 | fwd bf16 d=192 dv=128",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=2 split=1 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=192 softcap",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 pack_gqa=2 | fwd fp8 "
-        "out=bf16 d=256 softcap",
-        "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp16 d=40 "
-        "dv=64",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 | fwd fp8 "
-        "out=bf16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 split=1 | fwd fp16 "
-        "d=64 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=4 split=1 | "
-        "fwd bf16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
-        "d=192 dv=128",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 split=1 | "
-        "fwd fp8 out=bf16 d=128",
-        "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
-        "out=bf16 d=256",
-        "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 | fwd bf16 d=576 dv=512 paged",
-        "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 split=1 | fwd fp16 d=576 "
-        "dv=512 softcap"));
+const char* const forward_kernels[] = {
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd bf16 d=64",
+    "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd bf16 d=64",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd fp16 d=64 "
+    "softcap",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
+    "dv=104",
+    "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128",
+    "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd fp16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
+    "softcap",
+    "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128 "
+    "dv=64",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
+    "dv=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+    "bf16 d=128",
+    "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
+    "bf16 d=128",
+    "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
+    "fp16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+    "fp16 d=192 dv=128",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=192 "
+    "softcap",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+    "bf16 d=128 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+    "fp16 d=192 dv=128 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=192 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd fp16 d=256 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd bf16 d=192 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 | fwd bf16 d=256 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 split=1 | fwd fp16 d=256 "
+    "softcap",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256 "
+    "softcap",
+    "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
+    "d=64",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
+    "d=64",
+    "sm_90a sm90_forward block_q=192 block_k=96 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
+    "d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8_e5m2 "
+    "out=fp16 "
+    "d=128 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
+    "d=96 dv=112",
+    "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
+    "d=256",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=8 | fwd bf16 "
+    "d=128",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=8 pack_gqa=16 | fwd bf16 d=64",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd fp16 d=256",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=6 pack_gqa=4 split=1 | fwd fp16 d=128 "
+    "softcap",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=5 pack_gqa=8 | fwd bf16 d=192 dv=128",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=2 split=1 | fwd bf16 d=256",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=192 softcap",
+    "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=256 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 pack_gqa=2 | fwd fp8 "
+    "out=bf16 d=256 softcap",
+    "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp16 d=40 "
+    "dv=64",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 | fwd fp8 "
+    "out=bf16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 split=1 | fwd fp16 "
+    "d=64 softcap",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=4 split=1 | "
+    "fwd bf16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
+    "d=192 dv=128",
+    "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd bf16 d=256",
+    "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 split=1 | "
+    "fwd fp8 out=bf16 d=128",
+    "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
+    "out=bf16 d=256",
+    "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 | fwd bf16 d=576 dv=512 paged",
+    "sm_90a sm90_latent block_q=64 block_k=64 warps=12 stages=2 pack_gqa=1 split=1 | fwd fp16 d=576 "
+    "dv=512 softcap"};
+
+TEST(CudaForward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
+  std::vector<KernelKey> keys;
+  for (const char* kernel : forward_kernels)
+    for (const char* mask : {"", " mask=window"}) {
+      const Result<KernelKey> key = parse_kernel_key(std::string(kernel) + mask);
+      ASSERT_TRUE(key) << key.error().message;
+      keys.push_back(*key);
+    }
+  each_compiled(keys, expect_asynchronous);
+}
 
 /// Backward kernels in all tiles of the target.
 class CudaBackward : public testing::TestWithParam<const char*> {};

@@ -9,10 +9,6 @@
 namespace regard::test {
 namespace {
 
-void expect_right(const std::string& chip, const std::string& problem) {
-  EXPECT_EQ(mistakes_on(chip, problem), "") << problem << " on " << chip;
-}
-
 TEST(HipAppend, PutsTokensWhereTheyBelong) {
   expect_right("gfx942", "append bf16 b=4 h=3 sk=64 d=72 dv=40 paged=7 lengths snew=6 tnew=14");
   expect_right("gfx1100", "append bf16 b=1 h=2 sk=64 d=64 cache=4 slots=int32 tnew=9");

@@ -8,10 +8,6 @@
 namespace regard::test {
 namespace {
 
-void expect_right(const std::string& chip, const std::string& problem) {
-  EXPECT_EQ(mistakes_on(chip, problem), "") << problem << " on " << chip;
-}
-
 TEST(HipCache, DenseSequences) {
   expect_right("gfx942", "fwd fp16 lse d=64 b=4 hq=4 hk=2 sq=3 sk=100 cache=7 lengths mask=causal");
   expect_right("gfx1100", "fwd bf16 lse d=64 b=4 hq=3 hk=1 sq=1 sk=90 cache=3 left_padding");

@@ -9,10 +9,6 @@
 namespace regard::test {
 namespace {
 
-void expect_right(const std::string& chip, const std::string& problem) {
-  EXPECT_EQ(mistakes_on(chip, problem), "") << problem << " on " << chip;
-}
-
 TEST(HipLatent, ATileIsKAndV) {
   const std::string words = " lse latent d=576 dv=512 b=3 hk=1 sk=70 lengths";
   expect_right("gfx942", "fwd bf16 hq=16 sq=2 paged=16 mask=causal" + words);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "emulated_hip/problem.h"
+#include "support/part.h"
 
 namespace regard::test {
 namespace {
@@ -26,17 +27,10 @@ const Matrix matrices[] = {{"parity", parity_problems, 7},
                            {"forward", forward_smoke_problems, 997},
                            {"backward", backward_smoke_problems, 193}};
 
-/// EMULATED_HIP_PART=3/16: of all problems the fourth, and each 16th after it.
-struct Part {
-  std::size_t first, step;
-};
+/// As EMULATED_HIP_PART says. Otherwise another one for each chip.
 Part part_of(const Matrix& matrix, const std::string& chip) {
-  const char* asked = std::getenv("EMULATED_HIP_PART");
-  if (asked == nullptr)
-    return {std::hash<std::string>{}(chip) % matrix.step, matrix.step};  // others for each chip
-  char* slash = nullptr;
-  const std::size_t first = std::strtoul(asked, &slash, 10);
-  return {first, std::strtoul(slash + 1, nullptr, 10)};
+  return part_from("EMULATED_HIP_PART")
+      .value_or(Part{std::hash<std::string>{}(chip) % matrix.step, matrix.step});
 }
 
 /// EMULATED_HIP_ONLY=fp16: only problems that have this in their text.

@@ -1,5 +1,7 @@
 #include "emulated_hip/problem.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -14,6 +16,7 @@
 #include "plan/kernels/kernels.h"
 #include "plan/plan.h"
 #include "plan/target.h"
+#include "support/part.h"
 
 namespace regard::test {
 namespace {
@@ -86,6 +89,11 @@ std::string mistakes_on(const std::string& chip, const std::string& problem, con
   // What was written into the cache is read back.
   if (writes_cache(c.problem())) expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
   return expected ? c.mistakes(*expected) : expected.error().message;
+}
+
+void expect_right(const std::string& chip, const std::string& problem) {
+  if (!takes_next_problem()) return;
+  EXPECT_EQ(mistakes_on(chip, problem), "") << problem << " on " << chip;
 }
 
 }  // namespace regard::test

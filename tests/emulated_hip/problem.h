@@ -23,4 +23,7 @@ std::string mistakes_on(const std::string& chip, const std::string& problem, con
                         int seed = 1, const std::string& family = "", const CaseOptions& options = {},
                         std::string* lds = nullptr);
 
+/// Expects that it makes none, if the problem is in the part of this run (support/part.h).
+void expect_right(const std::string& chip, const std::string& problem);
+
 }  // namespace regard::test

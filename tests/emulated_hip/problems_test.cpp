@@ -52,7 +52,7 @@ TEST_P(HipProblems, AreRight) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const bool first = i == 0 || problems[i - 1].substr(0, 3) != problems[i].substr(0, 3);
     if (!first && i % 2 != chip % 2) continue;
-    EXPECT_EQ(mistakes_on(GetParam(), problems[i]), "") << problems[i] << " on " << GetParam();
+    expect_right(GetParam(), problems[i]);
   }
 }
 

@@ -41,7 +41,8 @@ std::string run(Case&, const Path&);
 
 /// Runs the problem and expects every output within tolerance and nothing written outside. The failure
 /// message contains the problem text, which can be pasted into `regard run`. For a large forward problem
-/// only some rows are checked.
+/// only some rows are checked. This and the functions below do nothing for a problem that is not in the part
+/// of this run (support/part.h).
 void expect_right(const std::string& text, const Path&, const CaseOptions& = {});
 
 /// The same with several kernels on the same numbers: the oracle takes longer than most of them.
