@@ -142,6 +142,11 @@ REGARD_INLINE bool has_latent_tokens(const Arguments& a) {
 REGARD_INLINE Rows rows_from_column(const Rows& rows, i32 column, i32 type) {
   return {static_cast<u8*>(rows.data) + column * bytes_of_dtype(type), rows.batch, rows.head, rows.row};
 }
+/// Their factors, if some columns have one each.
+REGARD_INLINE Rows factors_from_column(const Rows& factors, i32 column) {
+  return {static_cast<float*>(factors.data) + column / factor_columns, factors.batch, factors.head,
+          factors.row};
+}
 /// Where the other columns of K are.
 REGARD_INLINE Rows columns_after_v(const Arguments& a) {
   return a.k_rope.data ? a.k_rope : rows_from_column(a.k, a.dv, a.kv);

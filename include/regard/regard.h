@@ -113,7 +113,8 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_BITS,         /* uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
   REGARD_DESCALE_Q,    /* fp32 [1] or [1|b,hk]; any strides */
-  REGARD_DESCALE_K,    /* fp32 [1], [1|b,hk], [pages,hk], or K's shape without d; any strides */
+  REGARD_DESCALE_K,    /* fp32 [1], [1|b,hk], [pages,hk], or K's shape without d; any strides. With
+                        * `descale=columns` K's shape with dv/128 for d; any strides but the last, 1 */
   REGARD_DESCALE_V,    /* like DESCALE_K */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
   /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. */
@@ -133,7 +134,8 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_PARTIAL_O,    /* [parts, tokens, hq, dv]; tokens: b*sq or tq; merge reads it */
   REGARD_PARTIAL_LSE,  /* fp32 [parts, hq, tokens]; any strides */
   REGARD_GRAD_LSE,     /* like LSE: the gradient of what is differentiated with respect to it (`dlse`) */
-  REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv */
+  REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv. In
+                        * Q's type with `descale=columns` */
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;

@@ -104,32 +104,33 @@ REGARD_OPTIMIZE float factor_of_row(const float* row, i32 dtype, i64 n) {
   return most / largest < smallest_normal ? 1 : most / largest;
 }
 
-/// A tensor of the cache, with the new tokens for it.
+/// A tensor of the cache, or some of its columns, with the new tokens for it.
 struct Side {
-  Rows added, cache;
-  const Rows& factors;
+  Rows added, cache, factors;
   Columns columns;
   i64 first, n;  // elements before the first column of the row; columns
   bool rotates;
+  i32 type;  // of the cache
 };
 
 void write_row(const Arguments& a, const Scratch& scratch, const Token& token, const CacheRow& to, i64 head,
                const Side& side) {
   const u8* from = generic::address(side.added, a.dtype, token.batch, head, token.row);
   const auto kind = static_cast<Descale>(a.descale);
-  const i64 element = bytes_of_dtype(a.kv);
+  const i64 element = bytes_of_dtype(side.type);
   float factor = 1;
-  if (side.rotates || a.dtype != a.kv) {
+  if (side.rotates || a.dtype != side.type) {
     generic::load_row(scratch.row, from, a.dtype, side.n);
     if (side.rotates) rotate(a, scratch, 0);
-    if (kind == Descale::token)
-      factor = factor_of_row(scratch.row, a.kv, side.n);
+    if (has_factors_of_tokens(a))
+      factor = factor_of_row(scratch.row, side.type, side.n);
     else if (kind != Descale::none)
       factor = factor_of(side.factors, batch_of_factor(a, token, to), head);
-    convert(scratch.converted, scratch.row, 1 / factor, a.kv, side.n);
+    convert(scratch.converted, scratch.row, 1 / factor, side.type, side.n);
     from = scratch.converted;
   }  // else the bytes stay as they are: 8-bit tokens have the factors of the cache
-  if (kind == Descale::token) *row_of<float>(side.factors, to.batch, head, to.row) = factor;
+  if (has_factors_of_tokens(a) && a.dtype != side.type)
+    *row_of<float>(side.factors, to.batch, head, to.row) = factor;
   u8* const row = static_cast<u8*>(side.cache.data) +
                   (to.batch * side.cache.batch + head * side.cache.head + side.first) * element;
   const Columns& columns = side.columns;
@@ -144,26 +145,33 @@ void write_token(const Arguments& a, const Scratch& scratch, i64 number) {
   const CacheRow to = row_of_new_token(a, token);
   if (to.batch < 0) return;
   if (rotates(a)) load_tables(a, scratch, rope_row_of_new_token(a, token));
-  const auto write = [&](const Side& first, const Side& second) {
-    for (i64 head = 0; head < a.hk; ++head) {
-      write_row(a, scratch, token, to, head, first);
-      write_row(a, scratch, token, to, head, second);
-    }
+  const auto write = [&](const Side& side) {
+    for (i64 head = 0; head < a.hk; ++head) write_row(a, scratch, token, to, head, side);
   };
   if (has_latent_tokens(a)) {
+    const i32 together = has_column_factors(a) ? factor_columns : a.dv;
+    for (i32 first = 0; first < a.dv; first += together)
+      write({rows_from_column(a.added.k, first, a.dtype),
+             a.k,
+             factors_from_column(a.descale_k, first),
+             {0, together, 1},
+             to.row * a.k.row + first,
+             together,
+             false,
+             a.kv});
     const Rows rest = columns_after_v(a);
     const i32 n = a.d - a.dv;
-    return write({a.added.k, a.k, a.descale_k, {0, a.dv, 1}, to.row * a.k.row, a.dv, false},
-                 {rows_from_column(a.added.k, a.dv, a.dtype),
+    return write({rows_from_column(a.added.k, a.dv, a.dtype),
                   rest,
                   a.descale_k,
                   {0, n, 1},
                   to.row * rest.row,
                   n,
-                  rotates(a)});
+                  rotates(a),
+                  type_after_v(a)});
   }
-  write({a.added.k, a.k, a.descale_k, columns_of_k(a), first_of_k(a, to.row), a.d, rotates(a)},
-        {a.added.v, a.v, a.descale_v, columns_of_v(a), first_of_v(a, to.row), a.dv, false});
+  write({a.added.k, a.k, a.descale_k, columns_of_k(a), first_of_k(a, to.row), a.d, rotates(a), a.kv});
+  write({a.added.v, a.v, a.descale_v, columns_of_v(a), first_of_v(a, to.row), a.dv, false, a.kv});
 }
 
 void rotate_query(const Arguments& a, const Scratch& scratch, i64 number) {

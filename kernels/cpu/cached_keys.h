@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/head.h"
+#include "kernels/factor_columns.h"
 
 namespace regard {
 
@@ -11,6 +12,9 @@ namespace regard {
 constexpr bool vectorized_pages = config::paged && config::kv_layout == KvLayout::vectorized;
 /// Whether each row of K and V, or each page, has its own factor.
 constexpr bool row_factors = config::descale == Descale::token;
+/// Whether some neighbouring columns of each row of a latent K have one; the others are in Q's type.
+constexpr bool column_factors = config::descale == Descale::columns;
+constexpr DType type_of_k_rope = column_factors ? config::dtype : config::kv;
 
 /// Calls use(key, run, count) for some keys, run by run; `count` keys from `key` on are the first
 /// of the run. Entries of the page table are read for these keys alone.
@@ -35,18 +39,35 @@ REGARD_INLINE void for_each_run(const Head& head, const SeenKeys& keys, const Us
 }
 
 /// The first row of a run.
+template <DType dtype = config::kv>
 REGARD_INLINE const u8* row_of_run(const Head& head, const Rows& rows, const KeyRun& run) {
-  return row_of<u8>(Rows{rows.data, rows.batch * bytes_of<config::kv>, rows.head * bytes_of<config::kv>,
-                         rows.row * bytes_of<config::kv>},
-                    run.batch, head.kv_head, run.row);
+  constexpr i64 size = bytes_of<dtype>;
+  return row_of<u8>(Rows{rows.data, rows.batch * size, rows.head * size, rows.row * size}, run.batch,
+                    head.kv_head, run.row);
 }
 
-/// A row of K as it is stored, together, for one whose last columns are a tensor of their own.
+/// The columns of V in a row of K, times their factors, in Q's type.
+REGARD_INLINE void scale_key(u8* to, const u8* from, const float* factors) {
+  for (i64 first = 0; first < config::dv; first += factor_columns) {
+    const Floats factor = broadcast(factors[first / factor_columns]);
+    for (i64 c = first; c < first + factor_columns; c += lanes)
+      store_floats<config::dtype>(to + c * bytes_of<config::dtype>,
+                                  load_floats<config::kv>(from + c * bytes_of<config::kv>) * factor);
+  }
+}
+
+/// A row of K, together, for one whose last columns are a tensor of their own: as it is stored or, where
+/// columns have factors, in Q's type.
 REGARD_INLINE void copy_key_in_parts(u8* to, const Head& head, const KeyRun& run, i64 i) {
-  constexpr i64 size = bytes_of<config::kv>;
+  constexpr i64 size = bytes_of<type_of_k_rope>;
+  const Arguments& a = head.arguments;
   const KeyRun row{run.batch, run.row + i, 1};
-  __builtin_memcpy(to, row_of_run(head, head.arguments.k, row), config::dv * size);
-  __builtin_memcpy(to + config::dv * size, row_of_run(head, head.arguments.k_rope, row),
+  const u8* const from = row_of_run(head, a.k, row);
+  if constexpr (column_factors)
+    scale_key(to, from, row_of<const float>(a.descale_k, row.batch, head.kv_head, row.row));
+  else
+    __builtin_memcpy(to, from, config::dv * size);
+  __builtin_memcpy(to + config::dv * size, row_of_run<type_of_k_rope>(head, a.k_rope, row),
                    (config::d - config::dv) * size);
 }
 
@@ -95,7 +116,7 @@ struct RowFactors {
 
 /// The factor of all of K or V of a head.
 REGARD_INLINE float factor_of_head(const Head& head, const Rows& factors) {
-  return row_factors ? 1.0f : factor_of(factors, head.batch, head.kv_head);
+  return row_factors || column_factors ? 1.0f : factor_of(factors, head.batch, head.kv_head);
 }
 
 /// n numbers of a cache in Q's type, which can represent every 8-bit number.
@@ -140,7 +161,9 @@ REGARD_NOINLINE inline void gather_keys(u8* k, u8* v, const Head& head, i64 firs
         convert_cached<config::d>(to_k, row_k);
         convert_cached<config::dv>(to_v, row_v);
       } else {
-        if constexpr (config::k_rope) {
+        if constexpr (column_factors) {
+          copy_key_in_parts(to_k, head, run, i);
+        } else if constexpr (config::k_rope) {
           u8 row_k[config::d * bytes_of<config::kv>];
           copy_key_in_parts(row_k, head, run, i);
           convert_cached<config::d>(to_k, row_k);

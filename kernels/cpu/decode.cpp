@@ -36,7 +36,7 @@ constexpr i64 last_part = DepthParts::count - 1;
 /// With a lane for each row, a pair of numbers of a key is multiplied with those of all rows, and no sums
 /// over lanes are left, which took a third of the time.
 constexpr bool lanes_are_rows = !uses_tiles && rows == lanes && !machine.by_element && vnni &&
-                                config::kv == config::dtype && config::d % 2 == 0;
+                                row_type == config::dtype && config::d % 2 == 0;
 /// The same with all numbers of a vector of K, each times the Q of all rows.
 constexpr bool by_element = machine.by_element && rows >= lanes;
 static_assert(by_element || rows <= lanes);

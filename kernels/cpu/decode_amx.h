@@ -18,7 +18,7 @@ namespace regard {
 /// Whether the tile unit computes both products. Then K and V are operands as they are stored, and P is
 /// stored key by key, not in pairs of keys.
 constexpr bool uses_tiles =
-    decode_uses_tiles({.unit = target::amx && config::dtype == DType::bf16 && config::kv == DType::bf16,
+    decode_uses_tiles({.unit = target::amx && config::dtype == DType::bf16 && row_type == DType::bf16,
                        .pack_gqa = config::pack_gqa,
                        .d = config::d,
                        .dv = config::dv});

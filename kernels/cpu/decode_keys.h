@@ -86,8 +86,7 @@ class PagedKeys {
   struct Step {
     const u8 *k[config::block_k], *v[config::block_k];
   };
-  static constexpr i64 k_bytes = config::d * bytes_of<config::kv>,
-                       v_bytes = config::dv * bytes_of<config::kv>;
+  static constexpr i64 k_bytes = config::d * bytes_of<row_type>, v_bytes = config::dv * bytes_of<row_type>;
   alignas(64) static constexpr u8 zeros[larger(k_bytes, v_bytes)] = {};
 
   /// `copies`: with rows of K copied; else those that are prefetched.

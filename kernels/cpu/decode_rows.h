@@ -7,6 +7,10 @@
 
 namespace regard {
 
+/// The type of the rows of K and V that are multiplied: rows whose columns have factors are in Q's type by
+/// then.
+constexpr DType row_type = config::descale == Descale::columns ? config::dtype : config::kv;
+
 /// The prefetch distance in rows. Rows go to the L2 cache, as L1 is too small.
 constexpr i64 rows_ahead = config::block_k;
 
@@ -36,10 +40,10 @@ struct RowParts {
 
 /// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
 /// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
-constexpr bool by_twos = vnni || config::kv == DType::bf16;
+constexpr bool by_twos = vnni || row_type == DType::bf16;
 /// Where pairs are an operand, 8-bit numbers become bf16, in which each is exact, by tables if these fit into
 /// registers.
-constexpr bool by_tables = vnni && target::avx512 && bytes_of<config::kv> == 1;
+constexpr bool by_tables = vnni && target::avx512 && bytes_of<row_type> == 1;
 constexpr i64 part_numbers = (by_tables ? 4 : by_twos ? 2 : 1) * lanes;
 
 REGARD_INLINE void take_apart(Floats* to, Words twos) {
@@ -67,7 +71,7 @@ REGARD_INLINE Floats load_twos(const u8* from) {
 /// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
 template <DType dtype>
 using DepthPartsOf = RowParts<config::d, part_numbers, dtype>;
-using DepthParts = DepthPartsOf<config::kv>;
+using DepthParts = DepthPartsOf<row_type>;
 constexpr int depth_vectors = by_tables || (by_twos && !vnni) ? 2 : 1;
 
 /// The 128 bits of two vectors, first those with even numbers: the order of bfloats_of_bytes.
@@ -84,12 +88,12 @@ REGARD_INLINE Floats without_overlap(Floats numbers, Ints positions) {
   return bits_as<Floats>(bits_as<Ints>(numbers) & (by_twos ? (low & 0xffff) | (high << 16) : low));
 }
 
-template <bool last, DType dtype = config::kv>
+template <bool last, DType dtype = row_type>
 REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 part) {
   u8 copy[DepthPartsOf<dtype>::bytes];
   constexpr bool overlaps = last && DepthParts::overlap(DepthParts::count - 1) > 0;
   if constexpr (by_tables) {
-    if constexpr (dtype == config::kv) {
+    if constexpr (dtype == row_type) {
       bfloats_of_bytes<dtype>(to, load_bytes<config::d>(row + DepthParts::first(part)));
     } else {
       const u8* const from = DepthPartsOf<dtype>::readable(row, part, copy);
@@ -119,7 +123,7 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
 
 /// V: numbers are consecutive along the columns of the product. Pairs are of two keys.
 constexpr int ways = vnni ? 2 : 1;
-using ColumnParts = RowParts<config::dv, part_numbers, config::kv>;
+using ColumnParts = RowParts<config::dv, part_numbers, row_type>;
 constexpr int column_vectors = by_tables ? 4 : by_twos ? 2 : 1;
 
 /// One part of a row or, with pairs, of this row and the next (0 unless `both` exist).
@@ -129,22 +133,22 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, con
     const Bytes a = load_bytes<config::dv>(row + ColumnParts::first(part));
     Bytes b{};
     if constexpr (both) b = load_bytes<config::dv>(next + ColumnParts::first(part));
-    bfloats_of_bytes<config::kv>(to, in_turn<false>(a, b));
-    bfloats_of_bytes<config::kv>(to + 2, in_turn<true>(a, b));
+    bfloats_of_bytes<row_type>(to, in_turn<false>(a, b));
+    bfloats_of_bytes<row_type>(to + 2, in_turn<true>(a, b));
   } else {
     u8 copy[ColumnParts::bytes];
     const u8* from = ColumnParts::readable(row, part, copy);
     if constexpr (vnni) {
-      const Numbers16 a = bits_as<Numbers16>(load_twos<config::kv>(from));
+      const Numbers16 a = bits_as<Numbers16>(load_twos<row_type>(from));
       Numbers16 b{};
       if constexpr (both)
-        b = bits_as<Numbers16>(load_twos<config::kv>(ColumnParts::readable(next, part, copy)));
+        b = bits_as<Numbers16>(load_twos<row_type>(ColumnParts::readable(next, part, copy)));
       to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
       to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
     } else if constexpr (by_twos) {
       take_apart(to, load<Words>(from));
     } else {
-      to[0] = load_floats<config::kv>(from);
+      to[0] = load_floats<row_type>(from);
     }
   }
 }

@@ -14,7 +14,7 @@ constexpr DecodeLayout layout({.vnni = vnni,
                                .dv = config::dv,
                                .pack_gqa = config::pack_gqa,
                                .block_k = config::block_k,
-                               .scattered_bytes = copies_keys ? bytes_of<config::kv> : 0,
+                               .scattered_bytes = copies_keys ? bytes_of<row_type> : 0,
                                .tiles = uses_tiles,
                                .latent = config::latent});
 
@@ -105,7 +105,7 @@ struct DecodeValues {
   REGARD_INLINE void fetch_ahead(const decltype(DecodeKeys::v)& v, i64 part) const {
     REGARD_UNROLL
     for (int way = 0; way < ways; ++way) {
-      const u8* from = v.ahead(way) + ColumnParts::first(part) * bytes_of<config::kv>;
+      const u8* from = v.ahead(way) + ColumnParts::first(part) * bytes_of<row_type>;
       REGARD_UNROLL
       for (i64 byte = 0; byte < parts * ColumnParts::bytes; byte += 64) __builtin_prefetch(from + byte, 0, 2);
     }

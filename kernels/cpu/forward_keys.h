@@ -54,8 +54,9 @@ class ForwardKeys {
       constexpr i64 columns = config::k_rope ? config::dv : config::d;
       prefetcher.add(row_of_run(head, a.k, run), a.k.row * bytes, columns * bytes, count);
       if constexpr (config::k_rope)
-        prefetcher.add(row_of_run(head, a.k_rope, run), a.k_rope.row * bytes,
-                       (config::d - config::dv) * bytes, count);
+        prefetcher.add(row_of_run<type_of_k_rope>(head, a.k_rope, run),
+                       a.k_rope.row * bytes_of<type_of_k_rope>,
+                       (config::d - config::dv) * bytes_of<type_of_k_rope>, count);
       if constexpr (!config::latent)
         prefetcher.add(row_of_run(head, a.v, run), a.v.row * bytes, config::dv * bytes, count);
     });

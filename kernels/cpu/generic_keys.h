@@ -21,15 +21,16 @@ inline KeyTensor values_of(const Arguments& a) {
   return {a.v, a.v, a.descale_v, a.dv, 0, a.cache.v_chunk, true};
 }
 
-/// Loads the row `row` of the page or sequence `batch`, times its factor if each row has its own.
+/// Loads the row `row` of the page or sequence `batch`, times its factors if each row has its own.
 inline void load_key(float* to, const Arguments& a, const KeyTensor& tensor, i64 batch, i64 kv_head,
                      i64 row) {
   const i64 together = 16 / bytes_of_dtype(a.kv);
   if (tensor.chunk == 0) {
     const i64 first = tensor.columns - tensor.columns_of_rest;
     load_row(to, address(tensor.rows, a.kv, batch, kv_head, row), a.kv, first);
+    const i32 type = type_after_v(a);
     if (tensor.columns_of_rest > 0)
-      load_row(to + first, address(tensor.rest, a.kv, batch, kv_head, row), a.kv, tensor.columns_of_rest);
+      load_row(to + first, address(tensor.rest, type, batch, kv_head, row), type, tensor.columns_of_rest);
   } else if (tensor.across_rows) {
     const u8* const group = address(tensor.rows, a.kv, batch, kv_head, row % together) +
                             row / together * tensor.chunk * bytes_of_dtype(a.kv);
@@ -39,9 +40,11 @@ inline void load_key(float* to, const Arguments& a, const KeyTensor& tensor, i64
     for (i64 c = 0; c < tensor.columns; c += together)
       load_row(to + c, first + c / together * tensor.chunk * bytes_of_dtype(a.kv), a.kv, together);
   }
-  if (!has_row_factors(a)) return;
-  const float factor = factor_of(tensor.factors, batch, kv_head, row);
-  for (i64 c = 0; c < tensor.columns; ++c) to[c] *= factor;
+  if (!has_row_factors(a) || tensor.factors.data == nullptr) return;
+  const float* const factors = row_of<const float>(tensor.factors, batch, kv_head, row);
+  const bool of_columns = has_column_factors(a);
+  for (i64 c = 0; c < (of_columns ? a.dv : tensor.columns); ++c)
+    to[c] *= factors[of_columns ? c / factor_columns : 0];
 }
 
 /// tile[key][padded(columns)] of the step at `first_key`. Keys that no row of the tile sees are 0: what is

@@ -32,7 +32,7 @@ REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& toke
                              bool latent) {
   if (latent) {
     Side side = side_of(rows_from_column(a.added.k, a.dv, a.dtype), columns_after_v(a), a.descale_v,
-                        bytes_of<config::kv>, token, head, heads);
+                        bytes_of_dtype(type_after_v(a)), token, head, heads);
     side.n = a.d - a.dv, side.columns = columns_of_k(a);
     return side;
   }
@@ -47,10 +47,11 @@ REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArgument
   const CacheRow to = k.heads > 0 ? row_of_new_token(a, token) : CacheRow{-1, 0};
   if (to.batch < 0) k.heads = 0, v.heads = 0;
   constexpr i64 bytes = bytes_of<config::kv>;
+  const i64 bytes_of_v = latent ? bytes_of_dtype(type_after_v(a)) : bytes;
   const Rows of_v = latent ? columns_after_v(a) : a.v;
   const i64 first_of_values = latent ? to.row * of_v.row : first_of_v(a, to.row);
   k.to += (to.batch * a.k.batch + head * a.k.head + first_of_k(a, to.row)) * bytes;
-  v.to += (to.batch * of_v.batch + head * of_v.head + first_of_values) * bytes;
+  v.to += (to.batch * of_v.batch + head * of_v.head + first_of_values) * bytes_of_v;
   const i64 batch = batch_of_factor(a, token, to), row = has_token_factors(a) ? to.row : 0;
   k.factor += element_of(a.descale_k, batch, head, row);
   v.factor += element_of(a.descale_v, batch, head, row);
@@ -104,6 +105,17 @@ REGARD_DEVICE void write_token_in_elements(const PortableAppendArguments& a, con
   const i64 row =
       k.heads > 0 && static_cast<Rope>(a.added.rope) != Rope::none ? rope_row_of_new_token(a, token) : -1;
   k.table_row = latent ? -1 : row, v.table_row = latent ? row : -1;
+  if (has_column_factors(a)) {
+    k.n = factor_columns;
+#pragma unroll 1
+    for (i32 column = 0; column < a.dv; column += factor_columns) {
+      write_elements<config::kv, true>(a, k);
+      k.from += factor_columns * bytes_of<config::dtype>, k.to += factor_columns * bytes_of<config::kv>;
+      ++k.factor;
+    }
+    write_elements<config::dtype, false>(a, v);
+    return;
+  }
 #pragma unroll 1
   for (i32 side = 0; side < 2; ++side, k = v) write_elements<config::kv, true>(a, k);
 }

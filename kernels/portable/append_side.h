@@ -58,7 +58,7 @@ static_assert(same_type || bytes_of<config::dtype> > 1);
 constexpr float largest_number = config::kv == DType::int8 ? 127 : largest_fp8<config::kv>;
 
 REGARD_DEVICE bool has_token_factors(const Arguments& a) {
-  return !same_type && static_cast<Descale>(a.descale) == Descale::token;
+  return !same_type && has_factors_of_tokens(a);
 }
 
 /// The largest value of some lanes of a row, in all of them. By a whole wave.

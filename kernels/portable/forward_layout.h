@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/arguments.h"
+#include "kernels/factor_columns.h"
 #include "kernels/inline.h"
 
 namespace regard::portable {
@@ -27,7 +28,12 @@ constexpr REGARD_INLINE bool shares_tile(bool latent, i64 d) {
   return latent && d > 512;
 }
 
-constexpr i64 key_place_bytes = 16, key_factor_bytes = 8;
+constexpr i64 key_place_bytes = 16;
+
+/// How many factors a key has of its own: one of K and one of V, or one for some columns of K each.
+constexpr REGARD_INLINE i64 factors_of_key(bool of_keys, bool of_columns, i64 dv) {
+  return of_columns ? dv / factor_columns : of_keys ? 2 : 0;
+}
 
 /// Where a block keeps Q: in shared memory, whole or the part that is multiplied with K's, or in registers.
 enum class QPlace { shared, shared_part, registers };

@@ -19,6 +19,18 @@ constexpr bool widens = bytes_of<config::kv> != operand_bytes;
 constexpr bool key_factors = config::descale == Descale::token;
 constexpr bool scales_v = key_factors && operand == DType::fp16;
 constexpr bool scales_p = key_factors && !scales_v;
+/// Whether columns of K, which has V in it, have factors of their own. Numbers are multiplied by them on the
+/// way to shared memory; the other columns are operands already.
+constexpr bool column_factors = config::descale == Descale::columns;
+constexpr bool scales_stored = scales_v || column_factors;
+static_assert(!column_factors || (config::k_rope && config::dv % factor_columns == 0));
+
+/// Of the columns of K that are a tensor of their own.
+constexpr i32 bytes_of_k_rope = bytes_of < column_factors ? config::dtype : config::kv > ;
+/// Whether a column of K needs no conversion.
+REGARD_DEVICE bool is_operand(i32 column) {
+  return column_factors && column >= config::dv;
+}
 
 /// Where the rows of a key are, in bytes from the first row of their head in page 0. Negative: no row of the
 /// block sees the key, and zeros are loaded; its memory and its page may be anything. `v`: where V is a part
@@ -27,10 +39,12 @@ struct KeyPlace {
   i64 k, v;
 };
 static_assert(sizeof(KeyPlace) == portable::key_place_bytes);
+/// The factor of K and that of V, or those of columns.
 struct KeyFactors {
-  float k, v;
+  static constexpr i32 count =
+      static_cast<i32>(larger<i64>(portable::factors_of_key(key_factors, column_factors, config::dv), 1));
+  float number[count];
 };
-static_assert(sizeof(KeyFactors) == portable::key_factor_bytes);
 
 /// The places and factors of a tile's keys, in shared memory.
 struct TileKeys {
@@ -52,12 +66,19 @@ struct PagedSource {
   /// The address of a column, in a row whose place it is.
   REGARD_DEVICE const u8* at(i32 row, i64 place, i32 column) const {
     if constexpr (config::k_rope) {
-      if (column >= config::dv)
-        return rest + larger<i64>(keys.places[row].v, 0) + byte_of(column - static_cast<i32>(config::dv));
+      if (column >= config::dv) {
+        const i64 of_rest = column - static_cast<i32>(config::dv);
+        return rest + larger<i64>(keys.places[row].v, 0) + of_rest * bytes_of_k_rope;
+      }
     }
     return rows + larger<i64>(place, 0) + byte_of(column);
   }
-  REGARD_DEVICE float factor(i32 row) const { return scales_v && values ? keys.factors[row].v : 1.0f; }
+  /// Of a column, and of its neighbours to the end of the vector.
+  REGARD_DEVICE float factor(i32 row, i32 column) const {
+    if constexpr (column_factors) return keys.factors[row].number[column / factor_columns];
+    if constexpr (scales_v) return values ? keys.factors[row].number[1] : 1.0f;
+    return 1.0f;
+  }
   /// Of a column, and of its neighbours to the end of the vector.
   REGARD_DEVICE i64 byte_of(i32 column) const {
     constexpr i32 bytes = bytes_of<config::kv>, together = 16 / bytes;
@@ -82,7 +103,8 @@ struct PagedKeys {
   PagedKeys() = default;
   REGARD_DEVICE explicit PagedKeys(const Head& head)
       : k(of_head(head.arguments.k, head.kv_head)),
-        v(of_head(config::k_rope ? head.arguments.k_rope : head.arguments.v, head.kv_head)),
+        v(config::k_rope ? of_head<bytes_of_k_rope>(head.arguments.k_rope, head.kv_head)
+                         : of_head(head.arguments.v, head.kv_head)),
         pages(pages_of(head.arguments.cache, head.batch)),
         sequence(static_cast<i32>(stored_sequence(head.arguments.cache, head.batch))),
         kv_head(static_cast<i32>(head.kv_head)),
@@ -91,7 +113,8 @@ struct PagedKeys {
         v_aligned(config::kv_layout == KvLayout::linear && is_aligned(v, head.arguments.v, 0)) {
     if constexpr (config::k_rope) {  // vectors that cross from one to the other are loaded slowly
       v_aligned = k_aligned;
-      k_aligned = config::dv % 8 == 0 && k_aligned && is_aligned(v, head.arguments.k_rope, 0);
+      k_aligned =
+          config::dv % 8 == 0 && k_aligned && is_aligned<bytes_of_k_rope>(v, head.arguments.k_rope, 0);
     }
   }
 
@@ -104,14 +127,16 @@ struct PagedKeys {
  private:
   static constexpr i32 bytes = bytes_of<config::kv>;
 
+  template <i32 size = bytes>
   REGARD_DEVICE static const u8* of_head(const Rows& rows, i64 head) {
-    return static_cast<const u8*>(rows.data) + head * rows.head * bytes;
+    return static_cast<const u8*>(rows.data) + head * rows.head * size;
   }
   /// A vector of operands is 16 bytes of memory, or 8, and then it has all its columns.
+  template <i32 size = bytes>
   REGARD_DEVICE static bool is_aligned(const u8* first_row, const Rows& rows, i64 chunk) {
-    constexpr i32 vector = 16 * bytes / operand_bytes;
+    constexpr i32 vector = 16 * size / operand_bytes;
     return (!widens || (config::d % 8 == 0 && config::dv % 8 == 0)) &&
-           (reinterpret_cast<u64>(first_row) | static_cast<u64>((rows.batch | rows.row | chunk) * bytes)) %
+           (reinterpret_cast<u64>(first_row) | static_cast<u64>((rows.batch | rows.row | chunk) * size)) %
                    vector ==
                0;
   }
@@ -150,11 +175,12 @@ class FindPlaces {
       KeyPlace place = {-1, -1};
       if (page >= 0) place = {(page * a.k.batch + in_page * a.k.row) * bytes, place_of_v(a, page, in_page)};
       to.places[row] = place;
-      if constexpr (key_factors) {
-        KeyFactors factors = {0, 0};
+      if constexpr (key_factors || column_factors) {
+        KeyFactors factors = {};
         if (page >= 0) {
-          factors = {factor_of(a.descale_k, page, keys.kv_head, in_page),
-                     factor_of(a.descale_v, page, keys.kv_head, in_page)};
+#pragma unroll
+          for (i32 n = 0; n < KeyFactors::count; ++n)
+            factors.number[n] = factor_of_key(a, keys.kv_head, page, in_page, n);
         }
         to.factors[row] = factors;
       }
@@ -162,9 +188,15 @@ class FindPlaces {
   }
 
  private:
+  REGARD_DEVICE static float factor_of_key(const Arguments& a, i64 kv_head, i64 page, i64 in_page, i32 n) {
+    if constexpr (column_factors)
+      return global(row_of<const float>(a.descale_k, page, kv_head, in_page))[n];
+    else
+      return factor_of(n == 0 ? a.descale_k : a.descale_v, page, kv_head, in_page);
+  }
   REGARD_DEVICE static i64 place_of_v(const Arguments& a, i64 page, i64 in_page) {
     constexpr i32 together = 16 / bytes;
-    if constexpr (config::k_rope) return (page * a.k_rope.batch + in_page * a.k_rope.row) * bytes;
+    if constexpr (config::k_rope) return (page * a.k_rope.batch + in_page * a.k_rope.row) * bytes_of_k_rope;
     i64 row = in_page * a.v.row;
     if constexpr (config::kv_layout == KvLayout::vectorized)
       row = in_page / together * a.cache.v_chunk + in_page % together;
@@ -196,7 +228,8 @@ struct StoredVector {
       u32 wide[4];
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        wide[i] = widened<stored, operand, scales_v>(static_cast<u16>(words[i / 2] >> 16 * (i % 2)), factor);
+        wide[i] =
+            widened<stored, operand, scales_stored>(static_cast<u16>(words[i / 2] >> 16 * (i % 2)), factor);
       store_vector(to, wide);
     } else {
       store_vector(to, words);
@@ -212,12 +245,12 @@ REGARD_DEVICE void scale_columns(Scores& s, const KeyFactors* of_wave, bool valu
     for (i32 i = 0; i < Fragment::width; ++i) {
       const KeyFactors& key =
           of_wave[n * Fragment::columns + Fragment::column() + Fragment::column_offset(i)];
-      const float factor = values ? key.v : key.k;
+      const float factor = key.number[values ? 1 : 0];
       each_row([&](i32 m, i32 half) { s[m][n].x[half][i] *= factor; });
     }
 }
 
-/// function(to, from, bytes, number, row): as each_vector.
+/// function(to, from, bytes, number, row, column): as each_vector.
 template <i32 rows, i32 columns, i32 row_bytes, class Function>
 REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const TileBounds& bounds,
                                       Function function) {
@@ -235,7 +268,8 @@ REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const T
     for (i32 c = 0; c < columns; c += across * per_vector)
       function(row_to + c * operand_bytes, source.at(row + i, place, bounds.first_column + column + c),
                place < 0 ? 0 : count_there<per_vector>(1, columns_left - c) * operand_bytes,
-               i / rows_together * Dealt::columns_of_thread + c / (across * per_vector), row + i);
+               i / rows_together * Dealt::columns_of_thread + c / (across * per_vector), row + i,
+               bounds.first_column + column + c);
   }
 }
 
@@ -249,18 +283,21 @@ class PagedCopy {
  public:
   REGARD_DEVICE void begin(u32 to, const PagedSource& source, const TileBounds& bounds) {
     held_ = through_registers && source.aligned;
+    if constexpr (column_factors) first_column_ = bounds.first_column;
     if (!source.aligned) {
       load_slowly(to, source, bounds);
       return;
     }
     each_placed_vector<rows, columns, row_bytes>(
-        to, source, bounds, [&](u32 to_vector, const u8* from, i32 bytes, i32 i, i32 row) {
-          if constexpr (through_registers) {
+        to, source, bounds, [&](u32 to_vector, const u8* from, i32 bytes, i32 i, i32 row, i32 column) {
+          if (is_operand(column)) {
+            copy_vector(to_vector, from, bytes);
+          } else if constexpr (through_registers) {
             held_vectors_[i].load(from, bytes);
           } else if constexpr (widens) {
             StoredVector<config::kv> vector;
             vector.load(from, bytes);
-            vector.store(to_vector, source.factor(row));
+            vector.store(to_vector, source.factor(row, column));
           } else {
             copy_vector(to_vector, from, bytes);
           }
@@ -273,7 +310,8 @@ class PagedCopy {
       if (held_)
         each_vector<rows, columns, row_bytes, count>(
             to, RowSource(nullptr, 0), {}, [&](u32 to_vector, const u8*, i32, i32 i) {
-              held_vectors_[i].store(to_vector, source.factor(row_of(i)));
+              if (!is_operand(column_of(i)))
+                held_vectors_[i].store(to_vector, source.factor(row_of(i), column_of(i)));
             });
     }
   }
@@ -283,6 +321,12 @@ class PagedCopy {
   REGARD_DEVICE static i32 row_of(i32 i) {
     using Dealt = DealtVectors<rows, columns>;
     return thread() / Dealt::across + i / Dealt::columns_of_thread * Dealt::rows_together;
+  }
+  /// And its column of K.
+  REGARD_DEVICE i32 column_of(i32 i) const {
+    using Dealt = DealtVectors<rows, columns>;
+    return first_column_ +
+           (thread() % Dealt::across + i % Dealt::columns_of_thread * Dealt::across) * Dealt::per_vector;
   }
 
   /// At any alignment, number by number: rare, and small rather than fast.
@@ -296,6 +340,13 @@ class PagedCopy {
       const u8* from = source.at(row, place, bounds.first_column + column);
       const i32 count =
           place < 0 ? 0 : count_there<per_vector>(1, bounds.end_column - bounds.first_column - column);
+      const u32 to_vector = to + shared_offset<row_bytes>(row, column * operand_bytes);
+      if (is_operand(bounds.first_column + column)) {
+        u32 words[4];
+        convert_vector(words, from, count);
+        store_vector(to_vector, words);
+        continue;
+      }
       StoredVector<config::kv> vector = {};
 #pragma unroll
       for (i32 n = 0; n < per_vector; ++n, from += source.step()) {
@@ -310,11 +361,12 @@ class PagedCopy {
           number = *global(reinterpret_cast<const u32*>(from));
         vector.words[n / of_word] |= number << n % of_word * bits;
       }
-      vector.store(to + shared_offset<row_bytes>(row, column * operand_bytes), source.factor(row));
+      vector.store(to_vector, source.factor(row, bounds.first_column + column));
     }
   }
 
   StoredVector<config::kv> held_vectors_[through_registers ? count : 1];
+  i32 first_column_ = 0;  // of K, where columns have factors
   bool held_ = false;
 };
 

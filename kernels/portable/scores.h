@@ -23,7 +23,8 @@ REGARD_DEVICE float descale(const Head& head, const Rows& factors) {
 }
 /// That of K or V, unless each key has one.
 REGARD_DEVICE float descale_keys(const Head& head, const Rows& factors) {
-  return config::descale == Descale::token ? 1.0f : descale<config::kv>(head, factors);
+  const bool apart = config::descale == Descale::token || config::descale == Descale::columns;
+  return apart ? 1.0f : descale<config::kv>(head, factors);
 }
 
 /// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score

@@ -26,7 +26,8 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .unit = wave / 2,
           .staged_bytes = target::mma_layout ? 0 : 160,
           .place_bytes = config::paged ? portable::key_place_bytes : 0,
-          .factor_bytes = config::descale == Descale::token ? portable::key_factor_bytes : 0,
+          .factor_bytes = 4 * portable::factors_of_key(config::descale == Descale::token,
+                                                       config::descale == Descale::columns, config::dv),
           .latent = portable::shares_tile(config::latent, config::d)};
 }
 

@@ -85,7 +85,8 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
 
     rope="interleaved" or "half" with rope_cos and rope_sin, [rows, rotated dimensions / 2], rotates the new keys.
     An 8-bit cache takes its numbers divided by descale_k and descale_v; factors of each token, in arrays like k and v
-    without their last dimension, are written as well.
+    without their last dimension, are written as well, and so are those of each 128 columns of a latent k,
+    [..., hk, dv / 128], whose k_rope has k_new's type.
 
     Raises the same errors as `attention`.
     """

@@ -7,7 +7,7 @@ from typing import Any
 from .arrays import bytes_of, integer_word, known_word, longest, shape_of
 from .errors import invalid
 
-_FACTORS = "[1], [1|b, hk], [pages, hk], or one for each row and head of k"
+_FACTORS = "[1], [1|b, hk], [pages, hk], one for each row and head of k, or, with k_rope, for each 128 of its columns"
 
 
 def value_words(of_k: int, of_v: int | None, options: dict[str, Any], tensors: dict[str, Any]) -> str:
@@ -114,6 +114,8 @@ def _factors(options: dict[str, Any], tensors: dict[str, Any]) -> str:
     if name is None or "descale" in options:
         return ""
     shape, keys = shape_of(name, tensors[name]), shape_of("k", tensors["k"])
+    if "k_rope" in tensors and len(shape) == len(keys):
+        return "descale=columns"
     if not 1 <= len(shape) <= 3:
         raise invalid(f"{name} has shape {list(shape)}; it must be {_FACTORS}")
     if len(shape) != 2:

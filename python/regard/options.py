@@ -57,7 +57,7 @@ class CacheOptions(TypedDict, total=False):
         "dtype of k and v, where q has another and integer arrays hold them",
     ]
     descale: Annotated[
-        Literal["tensor", "head", "token", "page"],
+        Literal["tensor", "head", "token", "page", "columns"],
         "what each factor is for, where the shape of descale_k does not say it",
     ]
 
@@ -108,7 +108,11 @@ class Options(CacheOptions, total=False):
 
     # ---- fp8
     descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
-    descale_k: Annotated[Array, "the same for 8-bit k; in a cache also one for each token or page, and each head"]
+    descale_k: Annotated[
+        Array,
+        "the same for 8-bit k; in a cache also one for each token or page, and each head; with k_rope, which then has "
+        "q's type, also one for each row and 128 columns of k, [..., hk, dv / 128]",
+    ]
     descale_v: Annotated[Array, "the same for v"]
 
     # ---- memory

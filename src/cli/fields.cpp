@@ -46,7 +46,7 @@ Fields fields_of(const Problem& problem) {
   fields.top_left = json.at("mask") == "window_top_left";
   fields.given_positions = json.at("positions") != "length";
   fields.first_positions = json.at("positions") == "sequence";
-  fields.factors_of_tokens = json.at("descale") == "token";
+  fields.factors_of_tokens = json.at("descale") == "token" || json.at("descale") == "columns";
   return fields;
 }
 

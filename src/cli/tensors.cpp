@@ -270,8 +270,8 @@ void hide_rows(const Arguments& arguments, const Fields& fields, const DrawnCach
     if (tensor.data == nullptr) continue;
     const int byte = tensor.dtype == REGARD_INT8 ? 0x80 : 0xff;
     const bool fnuz = tensor.dtype == REGARD_FP8_FNUZ || tensor.dtype == REGARD_FP8_E5M2_FNUZ;
-    auto* const factors =
-        static_cast<float*>(arguments[role == REGARD_V ? REGARD_DESCALE_V : REGARD_DESCALE_K].data);
+    const Tensor& of_factors = arguments[role == REGARD_V ? REGARD_DESCALE_V : REGARD_DESCALE_K];
+    auto* const factors = static_cast<float*>(of_factors.data);
     for (std::int64_t i = 0; i < all; ++i) {
       if (read[static_cast<std::size_t>(i)]) continue;
       for (std::int64_t head = 0; head < fields.hk; ++head) {
@@ -279,7 +279,9 @@ void hide_rows(const Arguments& arguments, const Fields& fields, const DrawnCach
                      [&](std::byte* run, std::int64_t bytes) {
                        std::memset(run, fnuz ? 0x80 : byte, static_cast<std::size_t>(bytes));
                      });
-        if (fields.factors_of_tokens && factors != nullptr) factors[i * fields.hk + head] = NAN;
+        if (!fields.factors_of_tokens || factors == nullptr) continue;
+        const std::int64_t count = elements_of(of_factors) / (all * fields.hk);  // of each row
+        std::fill_n(factors + (i * fields.hk + head) * count, count, NAN);
       }
     }
   }

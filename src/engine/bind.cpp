@@ -79,9 +79,11 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.sink_tokens = p.sink_tokens;
 }
 
-/// [1], [1|b, hk], [pages, hk], or K without its columns: [b, s, h] or, packed, [t, h].
+/// [1], [1|b, hk], [pages, hk], or K without its columns: [b, s, h] or, packed, [t, h]; or one for some
+/// columns each.
 Rows factor_rows(const Problem& p, const Tensor& tensor) {
   if (!present(tensor) || tensor.rank == 1) return {tensor.data, 0, 0, 0};
+  if (p.descale == Descale::columns) return sequence_rows(tensor);
   if (tensor.rank == 3) return {tensor.data, tensor.strides[0], tensor.strides[2], tensor.strides[1]};
   if (p.descale == Descale::token) return {tensor.data, 0, tensor.strides[1], tensor.strides[0]};
   return {tensor.data, stride_or_zero(tensor, 0), tensor.strides[1], 0};

@@ -46,9 +46,13 @@ void append(const Inputs& inputs, Outputs& outputs) {
           const auto at = static_cast<std::size_t>(first + c);
           add(outputs[role], index.at(token.place, head, c), row.value[at], row.error[at]);
         }
-        if (factors)
-          add(outputs[factor_role], (token.place.batch * rows + token.place.row) * problem.hk + head,
-              row.exact_factor, row.factor_error);
+        if (!factors) continue;
+        const std::int64_t row_of_head = (token.place.batch * rows + token.place.row) * problem.hk + head,
+                           count = std::ssize(row.factors);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const StoredFactor& factor = row.factors[static_cast<std::size_t>(i)];
+          add(outputs[factor_role], row_of_head * count + i, factor.exact, factor.error);
+        }
       }
     }
   }

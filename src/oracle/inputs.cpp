@@ -87,9 +87,10 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
     const regard_tensor& tensor = arguments.tensor[i];
     if (tensor.data) index_[i] = index_of(regard_role(i), tensor.rank, tensor.shape, tensor.strides);
   }
-  if (problem.descale == Descale::token && packs_keys(problem)) {  // rows of packed sequences: [t,hk]
-    for (const regard_role role : {REGARD_DESCALE_K, REGARD_DESCALE_V})
-      index_[role] = {0, arguments.tensor[role].strides[1], arguments.tensor[role].strides[0]};
+  for (const regard_role role : {REGARD_DESCALE_K, REGARD_DESCALE_V}) {
+    const regard_tensor& factors = arguments.tensor[role];
+    if (has_factors_of_tokens(problem) && packs_keys(problem))  // rows of packed sequences: [t,hk,...]
+      index_[role] = {0, factors.strides[1], factors.strides[0]};
   }
   for (std::int64_t b = 0; b < (all_equal_ ? 1 : problem.b); ++b) {
     Sequence sequence{problem.sq, problem.sk, 0, 0};
@@ -196,7 +197,7 @@ Matrix Inputs::keys(regard_role role, std::int64_t batch, std::int64_t kv_head) 
   for (std::int64_t j = 0; j < result.rows; ++j) {
     if (is_cache(problem_) && left_of_all_windows(s, j)) continue;
     const Place place = places_.of_row(batch, s.first_k + j);
-    const double factor = given_factor(role, batch, kv_head, place);
+    const double factor = given_factor(role, batch, kv_head, place, 0);
     if (writes_cache(problem_) && s.first_k + j >= s.before) {
       const NewToken token = new_tokens_.token(batch, s.first_k + j - s.before, s.before);
       const std::vector<double> row = new_tokens_.read_back(stored.side, token, kv_head, factor);
@@ -204,7 +205,7 @@ Matrix Inputs::keys(regard_role role, std::int64_t batch, std::int64_t kv_head) 
       continue;
     }
     for (std::int64_t c = 0; c < result.columns; ++c)
-      result.row(j)[c] = factor * stored.at(place, kv_head, c);
+      result.row(j)[c] = given_factor(role, batch, kv_head, place, c) * stored.at(place, kv_head, c);
   }
   return result;
 }
@@ -213,8 +214,8 @@ double Inputs::descale_q(std::int64_t batch, std::int64_t kv_head) const {
   return given(REGARD_DESCALE_Q) ? read(REGARD_DESCALE_Q, batch, kv_head, 0, 0) : 1;
 }
 
-double Inputs::given_factor(regard_role role, std::int64_t batch, std::int64_t kv_head,
-                            const Place& place) const {
+double Inputs::given_factor(regard_role role, std::int64_t batch, std::int64_t kv_head, const Place& place,
+                            std::int64_t column) const {
   const regard_role factor = side_of(problem_, role) == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V;
   switch (problem_.descale) {
     case Descale::none:
@@ -225,6 +226,9 @@ double Inputs::given_factor(regard_role role, std::int64_t batch, std::int64_t k
     case Descale::token:
     case Descale::page:
       return read(factor, place.batch, kv_head, place.row, 0);
+    case Descale::columns:
+      return column < problem_.dv ? read(factor, place.batch, kv_head, place.row, column / factor_columns)
+                                  : 1;
   }
   return 1;
 }

@@ -67,7 +67,7 @@ class Inputs {
   std::vector<NewToken> new_tokens(std::int64_t batch) const;
   /// What must be stored of one.
   StoredRow stored(regard_role role, const NewToken& token, std::int64_t kv_head) const {
-    return new_tokens_.exact(role, token, kv_head, given_factor(role, token.batch, kv_head, token.place));
+    return new_tokens_.exact(role, token, kv_head, given_factor(role, token.batch, kv_head, token.place, 0));
   }
 
   /// What merge reads of a token, counted over all sequences, and head: LSE and a column of O of one part,
@@ -114,8 +114,9 @@ class Inputs {
   /// Whether key j lies left of the window of every query, so that neither it nor its place is read.
   bool left_of_all_windows(const Sequence&, std::int64_t j) const;
   double descale_q(std::int64_t batch, std::int64_t kv_head) const;
-  /// Of one row of K or V.
-  double given_factor(regard_role, std::int64_t batch, std::int64_t kv_head, const Place&) const;
+  /// Of one number of K or V.
+  double given_factor(regard_role, std::int64_t batch, std::int64_t kv_head, const Place&,
+                      std::int64_t column) const;
 
   const Problem& problem_;
   const regard_arguments& arguments_;

@@ -56,34 +56,36 @@ NewToken NewTokens::token_with_slot(std::int64_t token) const {
   return result;
 }
 
-/// A token's own factor scales the largest number of its row to the largest of the type.
-void NewTokens::choose_factor(regard_role role, const NewToken& token, std::int64_t head,
-                              StoredRow& row) const {
+/// A token's own factor scales the largest number of its columns to the largest of the type.
+void NewTokens::choose_factor(regard_role role, const NewToken& token, std::int64_t head, std::size_t number,
+                              std::size_t first, std::size_t end, StoredRow& row) const {
   const regard_tensor& factors = arguments_.tensor[role == REGARD_K ? REGARD_DESCALE_K : REGARD_DESCALE_V];
   const std::int64_t at = token.place.batch * factors.strides[0] + token.place.row * factors.strides[1] +
-                          head * factors.strides[2];
+                          head * factors.strides[2] + static_cast<std::int64_t>(number);
   const double stored = decode(factors.dtype, factors.data, at);
+  StoredFactor& factor = row.factors[number];
   double largest = 0, error = 0;
-  for (std::size_t c = 0; c < row.value.size(); ++c) {
+  for (std::size_t c = first; c < end; ++c) {
     largest = std::isfinite(row.value[c]) ? std::max(largest, std::fabs(row.value[c])) : infinity;
     error = std::max(error, row.error[c]);
     if (std::isinf(largest)) break;
   }
   const double most = largest_stored(c_dtype(problem_.kv));
-  row.exact_factor = largest / most;
-  row.factor_error = error / most + certain(roundings * row.exact_factor);
+  factor.exact = largest / most;
+  factor.error = error / most + certain(roundings * factor.exact);
   if (std::isinf(largest)) {  // no factor is right
-    row.factor = stored;
-    row.factor_error = Output::no_result;
-    row.error.assign(row.error.size(), Output::no_result);
+    factor.value = stored;
+    factor.error = Output::no_result;
+    std::fill(row.error.begin() + static_cast<std::ptrdiff_t>(first),
+              row.error.begin() + static_cast<std::ptrdiff_t>(end), Output::no_result);
     return;
   }
-  if (row.exact_factor < smallest_normal) {
-    row.exact_factor = 1;
-    row.factor_error = 0;
+  if (factor.exact < smallest_normal) {
+    factor.exact = 1;
+    factor.error = 0;
   }
-  const bool right = judge(REGARD_FP32, stored, row.exact_factor, row.factor_error).right();
-  row.factor = right ? stored : rounded(REGARD_FP32, row.exact_factor);
+  const bool right = judge(REGARD_FP32, stored, factor.exact, factor.error).right();
+  factor.value = right ? stored : rounded(REGARD_FP32, factor.exact);
 }
 
 StoredRow NewTokens::exact(regard_role role, const NewToken& token, std::int64_t head,
@@ -104,14 +106,24 @@ StoredRow NewTokens::exact(regard_role role, const NewToken& token, std::int64_t
   row.error.assign(columns, as_it_is ? Output::copied : 0.0);
   const auto first = static_cast<std::size_t>(first_rotated(problem_));
   for (std::size_t c = first; c < first + rotated; ++c) row.error[c] = certain(roundings * size[c] + lost);
-  row.factor = given_factor;
+  row.factors = {{.value = given_factor}};
   if (as_it_is || problem_.descale == Descale::none) return row;
 
-  if (problem_.descale == Descale::token) choose_factor(role, token, head, row);
-  for (std::size_t c = 0; c < columns; ++c) {
+  std::size_t divided = columns;
+  if (problem_.descale == Descale::token) {
+    choose_factor(role, token, head, 0, 0, columns, row);
+  } else if (problem_.descale == Descale::columns) {
+    divided = static_cast<std::size_t>(problem_.dv);
+    row.of_factor = factor_columns;
+    row.factors.resize(divided / row.of_factor);
+    for (std::size_t i = 0; i < row.factors.size(); ++i)
+      choose_factor(role, token, head, i, i * row.of_factor, (i + 1) * row.of_factor, row);
+  }
+  for (std::size_t c = 0; c < divided; ++c) {
     if (row.error[c] == Output::no_result) continue;
-    row.value[c] /= row.factor;
-    row.error[c] = row.error[c] / std::fabs(row.factor) + certain(roundings * std::fabs(row.value[c]));
+    const double factor = row.factor_of(c);
+    row.value[c] /= factor;
+    row.error[c] = row.error[c] / std::fabs(factor) + certain(roundings * std::fabs(row.value[c]));
   }
   return row;
 }
@@ -121,10 +133,12 @@ std::vector<double> NewTokens::read_back(regard_role role, const NewToken& token
   StoredRow row = exact(role, token, head, given_factor);
   const StoredKeys keys(problem_, arguments_, role);
   for (std::size_t c = 0; c < row.value.size(); ++c) {
-    const double stored = keys.at(token.place, head, static_cast<std::int64_t>(c));
+    const auto column = static_cast<std::int64_t>(c);
+    const double stored = keys.at(token.place, head, column);
+    const regard_dtype dtype = keys.dtype(column);
     const bool right =
-        row.error[c] == Output::no_result || judge(keys.dtype(), stored, row.value[c], row.error[c]).right();
-    row.value[c] = (right ? stored : rounded(keys.dtype(), row.value[c])) * row.factor;
+        row.error[c] == Output::no_result || judge(dtype, stored, row.value[c], row.error[c]).right();
+    row.value[c] = (right ? stored : rounded(dtype, row.value[c])) * row.factor_of(c);
   }
   return row.value;
 }

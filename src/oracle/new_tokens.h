@@ -19,11 +19,23 @@ struct NewToken {
   Place place;
 };
 
+/// By which the stored numbers of some columns are multiplied.
+struct StoredFactor {
+  double value = 1;  ///< where the call writes it: the one that was written, if that is right
+  double exact = 1, error = 0;
+};
+
 /// One row of K or V as it must be stored, of one head.
 struct StoredRow {
-  std::vector<double> value, error;  ///< as in Output; value times `factor` is the number
-  double factor = 1;                 ///< where the call writes it: the one that was written, if that is right
-  double exact_factor = 1, factor_error = 0;
+  std::vector<double> value, error;   ///< as in Output; value times its factor is the number
+  std::vector<StoredFactor> factors;  ///< one for the row, or one for `of_factor` columns each
+  std::size_t of_factor = 0;          ///< 0: all
+
+  /// Columns after those that have factors have 1.
+  double factor_of(std::size_t column) const {
+    const std::size_t i = of_factor == 0 ? 0 : column / of_factor;
+    return i < factors.size() ? factors[i].value : 1;
+  }
 };
 
 class NewTokens {
@@ -43,7 +55,9 @@ class NewTokens {
                                 double given_factor) const;
 
  private:
-  void choose_factor(regard_role role, const NewToken&, std::int64_t head, StoredRow&) const;
+  /// Of the columns [first, end), whose factor is the one with this number.
+  void choose_factor(regard_role role, const NewToken&, std::int64_t head, std::size_t number,
+                     std::size_t first, std::size_t end, StoredRow&) const;
 
   const Problem& problem_;
   const regard_arguments& arguments_;

@@ -60,8 +60,8 @@ class StoredKeys {
  public:
   StoredKeys(const Problem&, const regard_arguments&, regard_role);
   double at(const Place& place, std::int64_t head, std::int64_t column) const;
-  /// The type in which they are stored.
-  regard_dtype dtype() const { return tensor_.dtype; }
+  /// The type in which a column is stored.
+  regard_dtype dtype(std::int64_t column) const { return column < columns_ ? tensor_.dtype : rest_.dtype; }
 
   const regard_role side;  ///< K or V
 

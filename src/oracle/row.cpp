@@ -63,7 +63,9 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
   const philox::Random random = inputs.random(batch, head);
-  row.largest_score = row.rotated = 0;
+  row.largest_score = row.rotated = row.scaled = 0;
+  const std::int64_t first = first_rotated(problem),
+                     scaled = problem.descale == Descale::columns ? problem.dv : 0;
   row.seen = 0;
 
   std::vector<double>& score = row.log_weight;
@@ -74,7 +76,10 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     const Dot product = dot(q, k.row(column), k.columns);
     score[j] = scale * product.value;
     row.largest_score = std::max(row.largest_score, std::fabs(scale) * product.peak);
-    row.rotated = std::max(row.rotated, std::fabs(scale) * root_of_squares(q, k.row(column), problem.rotary));
+    const double* const key = k.row(column);
+    row.rotated =
+        std::max(row.rotated, std::fabs(scale) * root_of_squares(q + first, key + first, problem.rotary));
+    row.scaled = std::max(row.scaled, std::fabs(scale) * root_of_squares(q, key, scaled));
     ++row.seen;
     if (cap > 0) {
       const double t = std::tanh(score[j] / cap);

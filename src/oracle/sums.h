@@ -24,10 +24,11 @@ struct Term {
 /// The weight of key j after dropout, as it is multiplied by V or dO. `row_error`: of all weights of the row.
 inline Term weight_of(const Row& row, std::size_t j, const Precision& precision, const RowError& row_error) {
   const double weight = row.weight[j], keep = row.keep[j];
-  return {keep * weight,
-          keep * precision.rounded(weight, row.log_weight[j], row_error.of_each(), row.largest_weight),
-          precision.relative(row.log_weight[j], row_error.shared) + certain(precision.product),
-          keep * precision.vanishing(weight, row.largest_weight)};
+  return {
+      keep * weight,
+      keep * precision.rounded(weight, row.log_weight[j], row_error.of_each(), row.largest_weight),
+      precision.relative(row.log_weight[j], row_error.shared) + certain(precision.product + precision.scaled),
+      keep * precision.vanishing(weight, row.largest_weight)};
 }
 
 enum class Common : bool { no, yes };  ///< whether terms have `common` errors

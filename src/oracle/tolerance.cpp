@@ -47,6 +47,8 @@ double drifted(std::int64_t terms, std::int64_t longest = longest_part) {
 
 Precision::Precision(const Problem& problem)
     : rotated(problem.rope == Rope::none ? 0 : format(static_cast<regard_dtype>(problem.dtype)).unit()),
+      scaled(problem.descale == Descale::columns ? format(static_cast<regard_dtype>(problem.dtype)).unit()
+                                                 : 0),
       product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
       least(smallest_part(problem.dtype)),
       least_grad(smallest_gradient(problem)),
@@ -61,8 +63,8 @@ double Precision::sum(std::int64_t terms) const {
 
 RowError Precision::scores(const Row& row, std::int64_t d) const {
   return {(2 * step + score) * row.largest_logit +
-              (step * drifted(d) + certain(rotated)) * row.largest_score + lost * row.logit_per_lost,
-          step * walk(d) * row.largest_score + rotated * row.rotated};
+              (step * drifted(d) + certain(rotated + scaled)) * row.largest_score + lost * row.logit_per_lost,
+          step * walk(d) * row.largest_score + rotated * row.rotated + scaled * row.scaled};
 }
 
 RowError Precision::row(const Row& row, const RowError& score) const {
@@ -98,7 +100,7 @@ double Precision::vanishing(double weight, double largest) const {
 }
 
 double Precision::rounded(double weight, double log_weight, double row_error, double largest) const {
-  return this->weight(weight, log_weight, row_error) + product * weight + least * largest;
+  return this->weight(weight, log_weight, row_error) + (product + scaled) * weight + least * largest;
 }
 
 double lost_near_zero(regard_dtype dtype) {

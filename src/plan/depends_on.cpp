@@ -32,6 +32,14 @@ Signature of_types(Pass pass, DType dtype, DType out) {
   return c;
 }
 
+/// In kernels that read a cache each key has its factors, however many keys share them. Other factors are
+/// those of a whole head: int8 always has some.
+Descale kind_of_factors(const Signature& s) {
+  if (s.descale == Descale::columns) return Descale::columns;
+  if (s.descale == Descale::token || s.descale == Descale::page) return Descale::token;
+  return s.kv == DType::int8 ? Descale::tensor : Descale::none;
+}
+
 }  // namespace
 
 Signature inner_loop_on_cpu(const Signature& s) {
@@ -54,10 +62,7 @@ Signature forward_on_cpu(const Signature& s) {
   if (s.paged) c.kv_layout = s.kv_layout;
   c.latent = s.latent;
   c.k_rope = s.k_rope;
-  if (s.descale == Descale::token || s.descale == Descale::page)
-    c.descale = Descale::token;
-  else if (s.kv == DType::int8)
-    c.descale = Descale::tensor;  // it has factors
+  c.descale = kind_of_factors(s);
   return c;
 }
 
@@ -78,11 +83,7 @@ Signature inner_loop_on_cache(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.kv = s.kv;
   if (s.paged) c.kv_layout = s.kv_layout;
-  // Each key has its factors, however many keys share them.
-  if (s.descale == Descale::token || s.descale == Descale::page)
-    c.descale = Descale::token;
-  else if (s.kv == DType::int8)
-    c.descale = Descale::tensor;  // any other factors; int8 has some
+  c.descale = kind_of_factors(s);
   c.k_rope = s.k_rope;
   c.latent = s.k_rope || portable::shares_tile(s.latent, s.d);
   c.paged = s.paged || s.kv != s.dtype || c.descale != Descale::none || c.latent;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kernels/factor_columns.h"
 
 namespace regard {
 
@@ -56,7 +57,9 @@ namespace regard {
   X(tensor, "tensor", "one fp32 factor for each of Q, K, V")                                        \
   X(head, "head", "fp32 [1|b,hk] factors for each of Q, K, V")                                      \
   X(token, "token", "fp32 factors of K and V for each row and head; one for Q. append writes them") \
-  X(page, "page", "fp32 [pages,hk] factors of K and V; one for Q")
+  X(page, "page", "fp32 [pages,hk] factors of K and V; one for Q")                                  \
+  X(columns, "columns",                                                                             \
+    "fp32 factors of each row of a latent K and 128 of its dv columns. append writes them")
 
 #define REGARD_SLOTS(X)                                                                \
   X(none, "none", "new tokens follow the keys of their sequence")                      \
@@ -257,6 +260,14 @@ inline bool writes_cache(const Problem& p) {
 /// Columns of K; `k_rope` has the others.
 inline std::int64_t columns_of_k(const Problem& p) {
   return p.k_rope ? p.dv : p.d;
+}
+/// Whether `k_rope` has the type of Q beside an 8-bit K, whose columns have factors.
+inline bool has_wide_k_rope(const Problem& p) {
+  return p.descale == Descale::columns;
+}
+/// Whether each new token brings its factors along.
+inline bool has_factors_of_tokens(const Problem& p) {
+  return p.descale == Descale::token || p.descale == Descale::columns;
 }
 /// The first of the columns that rope rotates.
 inline std::int64_t first_rotated(const Problem& p) {

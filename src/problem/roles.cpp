@@ -153,6 +153,8 @@ Shape descale_keys_shape(const Problem& p) {
       const Shape rows = key_rows(p, 1);
       return rows.size() == 4 ? Shape{rows[0], rows[1], rows[2]} : Shape{rows[0], rows[1]};
     }
+    case Descale::columns:
+      return key_rows(p, p.dv / factor_columns);
     default:
       return {1};
   }
@@ -166,6 +168,9 @@ regard_dtype in_dtype(const Problem& p) {
 }
 regard_dtype keys_dtype(const Problem& p) {
   return c_dtype(p.kv);
+}
+regard_dtype k_rope_dtype(const Problem& p) {
+  return has_wide_k_rope(p) ? in_dtype(p) : keys_dtype(p);
 }
 regard_dtype rope_dtype(const Problem& p) {
   return c_dtype(p.rope_type);
@@ -281,9 +286,8 @@ regard_use use_dropout_mask(const Problem& p) {
 regard_use use_descale_q(const Problem& p) {
   return input_if(p.descale != Descale::none && attends(p) && bytes_of(p.dtype) == 1);
 }
-/// New tokens bring their factors along where each token has its own.
 regard_use use_descale_keys(const Problem& p) {
-  if (p.descale == Descale::token && writes_cache(p)) return REGARD_INPUT_OUTPUT;
+  if (has_factors_of_tokens(p) && writes_cache(p)) return REGARD_INPUT_OUTPUT;
   return input_if(p.descale != Descale::none);
 }
 regard_use use_descale_values(const Problem& p) {
@@ -374,7 +378,7 @@ constexpr Role roles[] = {
     {REGARD_PARTIAL_O, "partial_o", use_partial, in_dtype, partial_o_shape, Kind::plain},
     {REGARD_PARTIAL_LSE, "partial_lse", use_partial, always<REGARD_FP32>, partial_lse_shape, Kind::strided},
     {REGARD_GRAD_LSE, "grad_lse", use_grad_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
-    {REGARD_K_ROPE, "k_rope", use_k_rope, keys_dtype, k_rope_shape, Kind::rows},
+    {REGARD_K_ROPE, "k_rope", use_k_rope, k_rope_dtype, k_rope_shape, Kind::rows},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {
@@ -445,7 +449,8 @@ TensorSpec tensor_spec(const Problem& problem, regard_role requested) {
   spec.broadcast = broadcast_dimensions(problem, role);
   spec.shorter = role.kind == Kind::list;
   spec.contiguous = role.kind == Kind::contiguous || spec.shorter;
-  spec.any_strides = role.kind == Kind::strided || role.kind == Kind::factors;
+  spec.any_strides =
+      role.kind == Kind::strided || (role.kind == Kind::factors && problem.descale != Descale::columns);
   return spec;
 }
 

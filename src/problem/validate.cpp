@@ -150,11 +150,30 @@ Status eight_bit_inputs(const Problem& p) {
   return {};
 }
 
+/// Of columns of a latent K.
+Status column_factors(const Problem& p) {
+  if (p.descale != Descale::columns) return {};
+  if (!p.k_rope) {
+    return invalid(
+        "descale=columns needs latent k_rope: it is for the columns of V in a latent K, beside k_rope of Q's "
+        "type; use descale=token or descale=head");
+  }
+  if (bytes_of(p.dtype) == 1) {
+    return invalid("descale=columns does not go with " + std::string(word(p.dtype)) +
+                   " queries, as k_rope has the type of Q; give bf16, fp16 or fp32 queries");
+  }
+  if (p.dv % factor_columns == 0) return {};
+  return invalid(
+      pair("dv", p.dv) + " is not a multiple of " + std::to_string(factor_columns) +
+      ", the columns that share a factor with descale=columns; use descale=tensor or descale=head");
+}
+
 Status descale_factors(const Problem& p) {
   if (p.descale == Descale::none) {
     if (p.kv != DType::int8) return {};
     return invalid("kv=int8 needs factors: descale=tensor, descale=head, descale=token or descale=page");
   }
+  if (Status status = column_factors(p); !status) return status;
   if (p.pass == Pass::bwd)
     return invalid(pair("descale", p.descale) +
                    " does not go with bwd, which takes no 8-bit tensors; leave it out");

@@ -6,13 +6,15 @@
 namespace regard::cli {
 namespace {
 
-const std::string sizes = " b=9 hq=4 hk=2 sk=50 d=16 ";
+const std::string sizes = " b=9 hq=4 hk=2 sk=50 ";
 
 class DrawnInputs : public testing::TestWithParam<const char*> {};
 
 TEST_P(DrawnInputs, PassTheChecks) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    const Problem asked(GetParam() + sizes);
+    const std::string text = GetParam();
+    const bool has_columns = text.find(" d=") != std::string::npos;
+    const Problem asked(text + (has_columns ? "" : " d=16") + sizes);
     const Sequences sequences = choose_sequences(asked, {}, {}, seed);
     const Problem problem = with_sequences(asked, sequences);
     const Tensors tensors(problem, sequences, {}, false, seed);
@@ -36,10 +38,15 @@ INSTANTIATE_TEST_SUITE_P(
         "append bf16 snew=2 lengths rope=half rotary=4 positions=token",
         "append fp32 tnew=11 slots=int64 paged=4", "append fp16 tnew=11 slots=int32 cache=3"));
 
+INSTANTIATE_TEST_SUITE_P(
+    LatentCaches, DrawnInputs,
+    testing::Values("fwd bf16 sq=2 paged=7 lengths kv=fp8 descale=columns latent k_rope d=144 dv=128",
+                    "append fp16 snew=2 lengths kv=int8 descale=columns latent k_rope d=144 dv=128"));
+
 INSTANTIATE_TEST_SUITE_P(Merges, DrawnInputs, testing::Values("merge bf16 sq=7 parts=3 lse"));
 
 TEST(DrawnCache, IsRefusedWhereNewTokensWouldShareRows) {
-  const Problem problem("append bf16 snew=2 paged=8 pages=3 lengths" + sizes);
+  const Problem problem("append bf16 snew=2 paged=8 pages=3 lengths d=16" + sizes);
   EXPECT_ANY_THROW(choose_sequences(problem, {}, {}, 1));
 }
 

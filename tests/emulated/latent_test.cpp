@@ -28,6 +28,23 @@ TEST(EmulatedLatent, AbsorbedDecode) {
       portable());
 }
 
+/// sm_80 converts int8 alone.
+TEST(EmulatedLatent, FactorsOfColumns) {
+  const std::string words = " lse latent k_rope descale=columns hk=1 ";
+  expect_all_right(
+      {"fwd fp16 kv=int8 d=576 dv=512 b=3 hq=16 sq=1 sk=70 paged=16 lengths" + words,
+       "fwd fp16 kv=int8 d=576 dv=512 b=2 hq=5 sq=2 sk=70 paged=1 lengths mask=causal splits=2" + words,
+       "fwd bf16 kv=int8 d=192 dv=128 b=3 hq=8 sq=2 sk=90 paged=64 lengths mask=causal" + words},
+      portable());
+  expect_right("fwd fp16 kv=int8 d=139 dv=128 b=2 hq=4 sq=2 sk=70 cache=3 lengths" + words, portable(),
+               {.padded_rows = true});
+  expect_all_right(
+      {"append fp16 kv=int8 d=192 dv=128 b=4 sk=64 paged=16 lengths snew=3 rope=interleaved rotary=32 latent "
+       "k_rope descale=columns hk=1",
+       "append bf16 kv=int8 d=576 dv=512 b=2 sk=64 cache=3 snew=2 latent k_rope descale=columns h=2"},
+      {emulated_target(), "append"});
+}
+
 TEST(EmulatedLatent, NoCache) {
   expect_all_right({"fwd fp16 lse latent d=576 dv=512 b=2 hq=4 hk=1 sq=5 sk=40 mask=causal",
                     "fwd fp16 lse latent d=576 dv=512 b=2 hq=2 hk=2 sq=3 tq=5 sk=40 tk=60 varlen k_rope"},

@@ -37,7 +37,9 @@ TEST(Bind, TheProblemSaysWhatSharesAnEmptyBiasGradient) {
 Rows factors_of(std::string_view words, const std::vector<std::int64_t>& shape,
                 const std::vector<std::int64_t>& strides) {
   Plan plan;
-  plan.problem = parse("fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 kv=int8 " + std::string(words)).value();
+  plan.problem = parse("fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 kv=int8 " + std::string(words) +
+                       (words.find(" d=") != std::string_view::npos ? "" : " d=64"))
+                     .value();
   float factor = 1;
   regard_arguments arguments = REGARD_ARGUMENTS_INIT;
   regard_tensor& tensor = arguments.tensor[REGARD_DESCALE_K];
@@ -54,6 +56,8 @@ TEST(Bind, FactorsLieLikeTheirKeys) {
     std::vector<std::int64_t> shape, strides;
     Rows rows;
   };
+  constexpr std::string_view columns = "descale=columns latent k_rope d=576 dv=512",
+                             columns_of_packed = "descale=columns latent k_rope d=576 dv=512 varlen tk=40";
   const Case cases[] = {
       {"descale=tensor", {1}, {7}, {nullptr, 0, 0, 0}},
       {"descale=head", {2, 2}, {9, 5}, {nullptr, 9, 5, 0}},
@@ -62,6 +66,8 @@ TEST(Bind, FactorsLieLikeTheirKeys) {
       {"descale=token", {2, 33, 2}, {90, 3, 1}, {nullptr, 90, 1, 3}},
       {"descale=token paged=16", {6, 16, 2}, {90, 3, 1}, {nullptr, 90, 1, 3}},
       {"descale=token varlen tk=40", {40, 2}, {3, 1}, {nullptr, 0, 1, 3}},
+      {columns, {2, 33, 2, 4}, {900, 20, 7, 1}, {nullptr, 900, 7, 20}},
+      {columns_of_packed, {40, 2, 4}, {20, 7, 1}, {nullptr, 0, 7, 20}},
   };
   for (const Case& c : cases) {
     const Rows rows = factors_of(c.words, c.shape, c.strides);

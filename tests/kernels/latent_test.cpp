@@ -53,6 +53,27 @@ TEST(Latent, EveryFeature) {
   }
 }
 
+// An 8-bit latent row with a factor of each 128 columns, and the others in Q's type beside it.
+TEST(Latent, FactorsOfColumns) {
+  const std::string target = some_targets().front(),
+                    words =
+                        "fwd bf16 kv=fp8 descale=columns lse lengths latent k_rope b=6 hk=1 d=576 dv=512 ";
+  expect_all_right({words + "hq=1 sq=1 sk=140 paged=64", words + "hq=16 sq=1 sk=140 paged=1 table=sglang",
+                    words + "hq=4 sq=4 sk=140 paged=16 mask=causal left_padding"},
+                   {target, "decode"});
+  expect_right(words + "hq=128 sq=2 sk=140 paged=64 mask=causal", {target, "forward"});
+  const char* const smaller[] = {
+      "fwd fp16 kv=int8 lengths b=4 hq=5 hk=1 d=140 dv=128 sk=150 paged=7",
+      "fwd fp32 kv=fp8_e5m2 b=2 hq=4 hk=2 d=320 dv=256 sk=300 layout=bhsd mask=window:90,0,sink=2",
+  };
+  for (const char* some : smaller) {
+    const std::string text = std::string(some) + " descale=columns latent k_rope lse";
+    expect_right(text + " sq=1", {target, "decode"});
+    expect_right(text + " sq=40", {target, "forward"}, {.padded_rows = true});
+    expect_right(text + " sq=3", {target, "generic"}, {.padded_rows = true});
+  }
+}
+
 // 16 query rows, which is a tile of a matrix unit.
 TEST(Latent, SixteenRows) {
   const char* const texts[] = {
@@ -97,6 +118,21 @@ TEST(Latent, NewTokens) {
                       rope, parts),
           {target, ""});
   }
+}
+
+TEST(Latent, NewTokensWithFactorsOfColumns) {
+  const std::string target = some_targets().front(), words = " b=4 hk=1 latent k_rope descale=columns sk=64 ";
+  expect_all_right(
+      {"append bf16 kv=fp8 d=192 dv=128 rope=interleaved rotary=32 paged=16 lengths snew=3" + words,
+       "append fp32 kv=int8 d=576 dv=512 rope=half rotary=64 cache=5 lengths snew=2" + words,
+       "append fp16 kv=fp8_e5m2 d=320 dv=256 paged=7 table=sglang snew=4 layout=bhsd" + words,
+       "append bf16 kv=fp8 d=576 dv=512 paged=64 pages=12 slots=int64 tnew=9 b=1 hk=1 latent k_rope "
+       "descale=columns sk=64"},
+      {target, "append"}, {.padded_rows = true});
+  expect_right(
+      "fwd bf16 kv=fp8 hq=4 d=192 dv=128 sq=2 lse mask=causal paged=16 lengths snew=3 rope=half rotary=32" +
+          words,
+      {target, ""});
 }
 
 // K in two tensors, K in one, and V beside it give the same bits.

@@ -175,6 +175,18 @@ TEST(TensorSpec, VIsAPartOfALatentK) {
   EXPECT_EQ(spec("fwd h=1 s=8 d=40 dv=24 latent k_rope", REGARD_K_ROPE).use, REGARD_INPUT);
 }
 
+TEST(TensorSpec, FactorsOfColumns) {
+  const std::string words =
+      "fwd bf16 kv=fp8 descale=columns b=2 hq=4 hk=1 sq=3 sk=33 d=576 dv=512 latent k_rope ";
+  EXPECT_THAT(spec((words + "paged=7").c_str(), REGARD_DESCALE_K).shape, ElementsAre(10, 7, 1, 4));
+  EXPECT_THAT(spec((words + "varlen tk=9").c_str(), REGARD_DESCALE_K).shape, ElementsAre(9, 1, 4));
+  EXPECT_EQ(spec(words.c_str(), REGARD_DESCALE_K).use, REGARD_INPUT);
+  EXPECT_EQ(spec((words + "snew=1").c_str(), REGARD_DESCALE_K).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(words.c_str(), REGARD_DESCALE_V).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(words.c_str(), REGARD_K).dtype, REGARD_FP8);
+  EXPECT_EQ(spec(words.c_str(), REGARD_K_ROPE).dtype, REGARD_BF16);
+}
+
 TEST(TensorSpec, PackedQueriesOnACache) {
   const char* dense = "fwd b=2 hq=4 hk=2 sq=3 sk=33 d=16 varlen tq=5 cache=7 lengths";
   EXPECT_THAT(spec(dense, REGARD_Q).shape, ElementsAre(5, 4, 16));

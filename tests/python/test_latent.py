@@ -32,6 +32,10 @@ def test_the_words():
         regard.attention(q, k, None, dv=25)
     with pytest.raises(ValueError, match="k_rope needs latent"):
         regard.attention(q, k[..., :DV], k[..., :DV], k_rope=k[..., DV:])
+    wide, factors = random(2, 9, 1, 192), {"descale_k": random(2, 9, 1, 1), "kv": "fp8"}
+    row = {"k_rope": wide[..., 128:], **factors}
+    found = text(random(2, 3, 4, 192), wide[..., :128].astype("uint8"), **row)
+    assert found == "fwd fp32 b=2 hq=4 hk=1 sq=3 sk=9 d=192 dv=128 kv=fp8 descale=columns latent k_rope"
     with pytest.raises(ValueError, match="latent does not go with bwd"):
         o, lse = regard.attention(q, k, None, dv=DV, lse=True)
         regard.attention_backward(o, q, k, None, o, lse, dv=DV)

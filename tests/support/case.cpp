@@ -184,7 +184,10 @@ void Case::set_rows_that_are_not_read_to_nan(const cli::DrawnCache& drawn) {
           oracle::encode(tensor.dtype, tensor.data, index.at({i / rows_each, i % rows_each}, head, c),
                          tensor.dtype == REGARD_INT8 ? -128 : std::nan(""));
         }
-        if (problem_.descale == Descale::token) set(factors, i * problem_.hk + head, std::nan(""));
+        if (!has_factors_of_tokens(problem_)) continue;
+        const std::int64_t count = problem_.descale == Descale::columns ? problem_.dv / factor_columns : 1;
+        for (std::int64_t c = 0; c < count; ++c)
+          set(factors, (i * problem_.hk + head) * count + c, std::nan(""));
       }
     }
   }
@@ -357,8 +360,10 @@ void Case::fill(const TensorSpec& spec) {
       values = normal(random, n, options_.q_scale);
       break;
     case REGARD_K:
-    case REGARD_K_ROPE:
       values = normal(random, n, integer_unit());
+      break;
+    case REGARD_K_ROPE:
+      values = normal(random, n, has_wide_k_rope(problem_) ? 1 : integer_unit());
       break;
     case REGARD_V:
       values = normal(random, n, integer_unit());

@@ -69,6 +69,9 @@ def flash_mla_with_kvcache(
     the keys up to the length - sq + i. softmax_scale: 1/sqrt(d) by default. tile_scheduler_metadata is what
     `get_mla_metadata` returned. Autograd does not record it.
 
+    is_fp8_kvcache: a row of k_cache is bytes, float8_e4m3fn or uint8: head_dim_v float8_e4m3 numbers, a float32 factor
+    for each 128 of them, and the other d - head_dim_v columns in q's type; 656 bytes for 576 and 512 in bf16.
+
     Returns out, [b, sq, hq, head_dim_v], and the natural log-sum-exp, float32 [b, hq, sq]. A row that sees no key has
     out 0 and a log-sum-exp of +inf, as in FlashMLA.
     """
@@ -80,11 +83,7 @@ def flash_mla_with_kvcache(
         topk_length=topk_length,
         extra_topk_length=extra_topk_length,
     )
-    if is_on("is_fp8_kvcache", is_fp8_kvcache):
-        raise RefusedError(
-            "is_fp8_kvcache is True, which means rows of 656 bytes with factors and a bf16 part among them, for sparse "
-            "attention: regard.torch.attention takes a cache of float8_e4m3fn with descale_k"
-        )
+    fp8 = is_on("is_fp8_kvcache", is_fp8_kvcache)
     _refuse_metadata(tile_scheduler_metadata, num_splits)
     if block_table is None or cache_seqlens is None:
         raise invalid(
@@ -97,17 +96,41 @@ def flash_mla_with_kvcache(
             f"q has shape {list(q.shape)} and k_cache {list(k_cache.shape)}; they must be [b, sq, hq, d] and "
             "[pages, page, hk, d]"
         )
-    if k_cache.dtype != q.dtype:
+    if not fp8 and k_cache.dtype != q.dtype:
         raise invalid(f"k_cache is {k_cache.dtype} and q {q.dtype}; they must be of one type")
     options: dict[str, Any] = {"page_table": block_table, "lengths_k": cache_seqlens, "causal": is_on("causal", causal)}
     if softmax_scale is not None:
         options["scale"] = number("softmax_scale", softmax_scale)
     dv = count("head_dim_v", head_dim_v)
-    if dv == k_cache.shape[3]:  # K has no columns beside those of V
+    if fp8:
+        k, descale, k_rope = _parts_of_rows(k_cache, q, dv)
+        out, lse = attention(q, k, None, k_rope=k_rope, descale_k=descale, lse=True, **options)
+    elif dv == k_cache.shape[3]:  # K has no columns beside those of V
         out, lse = attention(q, k_cache, k_cache, lse=True, **options)
     else:
         out, lse = attention(q, k_cache, None, dv=dv, lse=True, **options)
     return out, lse.masked_fill_(lse == -math.inf, math.inf)
+
+
+def _parts_of_rows(k_cache: Tensor, q: Tensor, dv: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Views of rows of bytes: the numbers of V, their factors, and the other columns of K."""
+    columns, size = q.shape[3] - dv, q.dtype.itemsize
+    if dv % 128 != 0 or columns <= 0:
+        raise invalid(
+            f"head_dim_v is {dv} and q has {q.shape[3]} columns; with is_fp8_kvcache, head_dim_v must be a multiple of "
+            "128 and less than those, such as 512 of 576"
+        )
+    factors = dv + dv // 128 * 4
+    if k_cache.dtype.itemsize != 1 or k_cache.shape[3] != factors + columns * size:
+        raise invalid(
+            f"k_cache is {k_cache.dtype} with rows of {k_cache.shape[3]}; with is_fp8_kvcache it must be of bytes "
+            f"(float8_e4m3fn, uint8 or int8) with {factors + columns * size} in a row"
+        )
+    return (
+        k_cache[..., :dv].view(torch.float8_e4m3fn),
+        k_cache[..., dv:factors].view(torch.float32),
+        k_cache[..., factors:].view(q.dtype),
+    )
 
 
 def _refuse_sparse(**given: Any) -> None:

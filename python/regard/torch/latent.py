@@ -22,7 +22,7 @@ from .shapes import Sizes
 from .tensors import bare, is_eager, refuse_own_functions, refuse_types, written
 
 ATTENTION, APPENDED, APPEND = "regard::latent_attention", "regard::latent_attention_appended", "regard::latent_append"
-_CACHE = "Tensor(a!) k, Tensor(b!)? k_rope, Tensor k_new, Tensor(c!)? descale_k"  # factors of each token are written
+_CACHE = "Tensor(a!) k, Tensor(b!)? k_rope, Tensor k_new, Tensor(c!)? descale_k"  # factors of columns are written
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _DEVICES = ("cpu", "cuda")
 
@@ -62,7 +62,7 @@ def latent_attention(
     results = run("fwd", {"q": bare(q), "k": bare(k)}, options, outputs)
     written(*outputs.values())
     if appends:
-        written(k, options.get("k_rope"), _written_factors(options))
+        written(k, options.get("k_rope"), _written_factors(k, options))
     return results
 
 
@@ -72,7 +72,7 @@ def latent_append(k: Tensor, k_new: Tensor, options: dict[str, Any]) -> None:
     _refuse_gradients(k, k_new, options.get("k_rope"))
     if is_eager(k_new):
         run_call("append", {"k": bare(k), "k_new": bare(k_new)}, {name: bare(x) for name, x in options.items()}, {})
-        return written(k, options.get("k_rope"), _written_factors(options))
+        return written(k, options.get("k_rope"), _written_factors(k, options))
     refuse_own_functions({"k": k, "k_new": k_new, **options})
     _append_op(*_encoded_cache(k, {**options, "k_new": k_new}))
 
@@ -107,8 +107,10 @@ def _appended(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, 
     return (o, lse) if outputs["lse"] else o
 
 
-def _written_factors(options: dict[str, Any]) -> Tensor | None:
-    return options.get("descale_k") if options.get("descale") == "token" else None
+def _written_factors(k: Tensor, options: dict[str, Any]) -> Tensor | None:
+    """Those of columns, which are shaped like k."""
+    factors = options.get("descale_k")
+    return factors if isinstance(factors, Tensor) and factors.dim() == k.dim() else None
 
 
 def _encoded(options: dict[str, Any], like: Tensor) -> tuple[Any, ...]:
@@ -118,7 +120,7 @@ def _encoded(options: dict[str, Any], like: Tensor) -> tuple[Any, ...]:
 
 def _encoded_cache(k: Tensor, options: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of operators that change the cache."""
-    factors = _written_factors(options)
+    factors = _written_factors(k, options)
     apart = ("k_new", "k_rope", *(["descale_k"] if factors is not None else []))
     others = {name: option for name, option in options.items() if name not in apart}
     return k, options.get("k_rope"), options["k_new"], factors, *_encoded(others, k)
@@ -147,14 +149,14 @@ def _run_appended(q: Tensor, k: Tensor, k_rope: Tensor | None, *others: Any) -> 
     inputs, options = _decoded_cache(k, k_rope, *others)
     outputs = {"lse": True, **({"out": options.pop("out")} if "out" in options else {})}
     o, lse = run_call("fwd", {"q": bare(q), "k": inputs["k"]}, {**options, "k_new": inputs["k_new"]}, outputs)
-    written(k, k_rope, _written_factors(options))
+    written(k, k_rope, _written_factors(k, options))
     return o, lse
 
 
 def _run_append(k: Tensor, k_rope: Tensor | None, *others: Any) -> None:
     inputs, options = _decoded_cache(k, k_rope, *others)
     run_call("append", inputs, options, {})
-    written(k, k_rope, _written_factors(options))
+    written(k, k_rope, _written_factors(k, options))
 
 
 def _without_memory(q: Tensor, k: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:

@@ -58,26 +58,32 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
+/// The type of the rows of K and V that are multiplied (kernels/cpu/decode_rows.h).
+DType row_type(const Signature& s) {
+  return s.descale == Descale::columns ? s.dtype : s.kv;
+}
+
 /// The bytes of a number of K and V in vectorized pages, or of K in two tensors, which are gathered first.
 std::int64_t scattered_bytes(const Signature& s) {
   const bool vectorized = s.paged && s.kv_layout == KvLayout::vectorized;
-  return vectorized || s.k_rope ? static_cast<std::int64_t>(bytes_of(s.kv)) : 0;
+  return vectorized || s.k_rope ? static_cast<std::int64_t>(bytes_of(row_type(s))) : 0;
 }
 
 DecodeLayout layout_of(const KernelKey& key, const Target& target) {
   const Signature& s = key.signature;
-  return DecodeLayout({.vnni = vector_vnni(s.dtype, target),
-                       .d = s.d,
-                       .dv = s.dv,
-                       .pack_gqa = key.algorithm.pack_gqa,
-                       .block_k = key.algorithm.block_k,
-                       .scattered_bytes = scattered_bytes(s),
-                       .tiles = decode_uses_tiles({.unit = tile_unit(s.dtype, target) &&
-                                                           s.dtype == DType::bf16 && s.kv == DType::bf16,
-                                                   .pack_gqa = key.algorithm.pack_gqa,
-                                                   .d = s.d,
-                                                   .dv = s.dv}),
-                       .latent = s.latent});
+  return DecodeLayout(
+      {.vnni = vector_vnni(s.dtype, target),
+       .d = s.d,
+       .dv = s.dv,
+       .pack_gqa = key.algorithm.pack_gqa,
+       .block_k = key.algorithm.block_k,
+       .scattered_bytes = scattered_bytes(s),
+       .tiles = decode_uses_tiles(
+           {.unit = tile_unit(s.dtype, target) && s.dtype == DType::bf16 && row_type(s) == DType::bf16,
+            .pack_gqa = key.algorithm.pack_gqa,
+            .d = s.d,
+            .dv = s.dv}),
+       .latent = s.latent});
 }
 
 /// The K/V heads of a block: as many as leave work for all threads, and whose sums stay in the second cache.

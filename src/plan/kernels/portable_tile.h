@@ -23,7 +23,8 @@ inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a,
           .unit = target.wave / 2,
           .staged_bytes = target.has(Feature::mma_layout) ? 0 : 160,
           .place_bytes = s.paged ? portable::key_place_bytes : 0,
-          .factor_bytes = s.descale == Descale::token ? portable::key_factor_bytes : 0,
+          .factor_bytes =
+              4 * portable::factors_of_key(s.descale == Descale::token, s.descale == Descale::columns, s.dv),
           .latent = portable::shares_tile(s.latent, s.d)};
 }
 

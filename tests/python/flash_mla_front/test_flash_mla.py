@@ -59,6 +59,24 @@ def test_no_columns_beside_those_of_v():
         close(found, right)
 
 
+@pytest.mark.parametrize("byte", [torch.float8_e4m3fn, torch.uint8])
+@pytest.mark.parametrize(("page", "heads", "queries", "d", "dv"), [(64, 128, 2, 576, 512), (1, 5, 1, 160, 128)])
+def test_rows_of_fp8_numbers_and_their_factors(page, heads, queries, d, dv, byte):
+    """656 bytes for 576 columns; unused ones are NaN as numbers of each type."""
+    pages, q = LatentPages([70, 0, 1, 20], page, d, dv, beyond=FAR), numbers(7, 4, queries, heads, d).bfloat16()
+    latent, rope = pages.k[..., :dv].unflatten(-1, (-1, 128)), pages.k[..., dv:].bfloat16()
+    factors = latent.abs().amax(-1, keepdim=True) / 448
+    stored = (latent / factors).to(torch.float8_e4m3fn)
+    parts = stored.flatten(-2), factors.flatten(-2), rope
+    rows = torch.cat([part.contiguous().view(torch.uint8) for part in parts], -1)
+    pages.k = torch.cat([(stored.float() * factors).flatten(-2), rope.float()], -1)
+    right = expected(pages, q, causal=True, scale=0.05)
+    options = {"causal": True, "softmax_scale": 0.05, "is_fp8_kvcache": True}
+    found = flash_mla_with_kvcache(q, rows.view(byte), pages.table, pages.lengths, dv, *get_mla_metadata(), **options)
+    for one, of_right in zip(found, right):
+        close(one, of_right, 2e-2)
+
+
 def test_a_schedule_is_never_stale():
     """FlashMLA's is wrong after a length changes; here one object serves all calls."""
     metadata, nothing = get_mla_metadata(ints(5, 9), 128, 1, num_heads_q=128)
@@ -111,7 +129,11 @@ def test_values_of_the_wrong_kind(argument):
         ({"q": Q[0]}, r"q has shape \[3, 5, 24\] and k_cache .* they must be \[b, sq, hq, d\]"),
         ({"head_dim_v": 25}, "dv=25 is not below d=24"),
         ({"tile_scheduler_metadata": ints(0)}, "it must be the first result of get_mla_metadata"),
-        ({"is_fp8_kvcache": True}, "is_fp8_kvcache is True, which means rows of 656 bytes"),
+        ({"is_fp8_kvcache": True}, "head_dim_v is 16 and q has 24 columns; with is_fp8_kvcache, head_dim_v must be a"),
+        (
+            {"is_fp8_kvcache": True, "q": numbers(7, 2, 1, 5, 136), "head_dim_v": 128},
+            r"k_cache is torch.float32 with rows of 24; with is_fp8_kvcache it must be of bytes .* with 164 in a row",
+        ),
         ({"indices": ints([[0]])}, "indices is given, and it belongs to sparse attention"),
     ],
 )
@@ -129,7 +151,7 @@ def test_sparse_attention_is_refused():
 def test_the_code_of_the_page_runs_and_registers():
     page = (places.ROOT / "docs/mla.md").read_text()
     blocks = [block.partition("```")[0] for block in page.split("```python\n")[1:]]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     try:
         exec("\n".join(blocks), {"__name__": "page"})
         import flash_mla

@@ -61,6 +61,21 @@ def test_append_takes_the_memory_of_the_cache(apart):
     close(o.reshape(6, 4, DV), pages.expected(q.flatten(0, 1), [2] * 3)[0])
 
 
+def test_append_returns_the_factors_of_columns():
+    """Of new rows: the largest number of 128 over 448."""
+    pages, new = LatentPages([9, 4, 6], 16), numbers(8, 3, 2, 1, 144)
+    rows = pages.k.shape[:3]
+    k, k_rope = jnp.zeros((*rows, 128), jnp.float8_e4m3fn), jnp.zeros((*rows, 16))
+    where = {"page_table": pages.table.numpy(), "lengths_k": pages.lengths.numpy()}
+    factors = jnp.ones((*rows, 1))
+    k, factors, k_rope = regard.jax.append(k, None, of_jax(new), None, k_rope=k_rope, descale_k=factors, **where)
+    page, row = pages.place(1, 5)
+    close(factors[page, row, 0, 0], numpy.abs(new[1, 1, 0, :128]).max() / 448)
+    close(k_rope[page, row], new[1, 1, :, 128:])
+    found = k[page, row].astype("float32") * factors[page, row]
+    numpy.testing.assert_allclose(found, new[1, 1, :, :128], rtol=0.07, atol=1e-2)
+
+
 def test_mapped():
     q, k = of_jax(numbers(7, 3, 2, 2, 4, 24)), of_jax(numbers(8, 3, 2, 5, 1, 24))
     call = jax.jit(lambda q, k: regard.jax.attention(q, k, None, dv=DV, causal=True))
