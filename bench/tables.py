@@ -40,6 +40,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "backward": ("backward", gpu_tables.backward, True),
     "backward-summary": ("backward", gpu_tables.backward_summary, False),
     "caches": ("caches", cache_tables.caches, True),
+    "mla": ("mla", cache_tables.latent, True),
     "training": ("training", gpu_tables.training, True),
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),

@@ -3,7 +3,7 @@
 bytes, and FlashMLA if it can be imported.
 
 The calls of a group take turns in one process with a cold L2 cache; figures are ratios of medians. Prints a table with
-the bound of each figure, and writes a line of JSON per group to bench/results/latent-<GPU>-<date>.jsonl. Takes about
+the bound of each figure, and writes a line of JSON per group to bench/results/mla-<GPU>-<date>.jsonl. Takes about
 two minutes.
 """
 
@@ -23,11 +23,11 @@ from typing import Any
 import torch
 
 import regard
+from bench.gpu import cache_tables
 from bench.gpu.cache_calls import numbers, planned, whole
 from bench.gpu.contestants import TARGET, Call
 from bench.gpu.lines import write_lines
 from bench.gpu.timing import LOAD_MILLISECONDS, SETTLING_MILLISECONDS, interleaved
-from bench.shared.markdown import table
 
 D, DV = 576, 512
 SCALE = 192**-0.5  # of the head dim before absorption
@@ -145,7 +145,7 @@ def figures(group: Group, ms: dict[str, float]) -> list[dict[str, Any]]:
     product = 2.0 * PRODUCT_SIZE**3 / ms[PRODUCT]
 
     def row(name: str, bound: float | None, value: Callable[[], float]) -> dict[str, Any]:
-        line: dict[str, Any] = {"name": name, "bound": bound}
+        line: dict[str, Any] = {"name": name, "at_least": True, "bound": bound}
         with contextlib.suppress(KeyError):
             line["value"] = round(value(), 4)
         return line
@@ -184,11 +184,6 @@ def prepare(problem: str) -> None:
         regard.plan(problem, target=TARGET).prepare()
 
 
-def shown(row: dict[str, Any]) -> list[str]:
-    value = f"{row['value']:.3f}" if "value" in row else "–"
-    return [row["name"], value, "" if row["bound"] is None else f"≥ {row['bound']:g}"]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default="", metavar="TEXT", help="only groups whose name has this text")
@@ -200,9 +195,8 @@ def main() -> int:
         return 2
     with ThreadPoolExecutor() as pool:  # compiles the kernels, many at once
         list(pool.map(prepare, [shape.problem for group in chosen for shape in group.shapes.values()]))
-    lines = write_lines("latent", [(group.name, functools.partial(measure, group)) for group in chosen], options.out)
-    rows = [[line["cell"], *shown(row)] for line in lines for row in line["rows"]]
-    print("\n".join(table(["case", "figure", "", "bound"], rows)))
+    lines = write_lines("mla", [(group.name, functools.partial(measure, group)) for group in chosen], options.out)
+    print("\n".join(cache_tables.latent(lines)))
     return 0
 
 
