@@ -143,8 +143,8 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, con
       Numbers16 b{};
       if constexpr (both)
         b = bits_as<Numbers16>(load_twos<row_type>(ColumnParts::readable(next, part, copy)));
-      to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
-      to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
+      to[0] = interleaved<false>(a, b, NumbersBelow<2 * lanes>::type());
+      to[1] = interleaved<true>(a, b, NumbersBelow<2 * lanes>::type());
     } else if constexpr (by_twos) {
       take_apart(to, load<Words>(from));
     } else {

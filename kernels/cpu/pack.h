@@ -169,8 +169,8 @@ void pack_column_quads(float* to, const u8* from, i64 stride, i64 rows, i64 capa
       REGARD_UNROLL
       for (int i = 0; i < 4; ++i) r[i] = load<Numbers16>(numbers[i] + column * 2) & exists[i];
       const auto store_half = [&]<bool upper>(float* half) {
-        const Floats low = woven<upper>(r[0], r[1], NumbersBelow<at_once>::type());
-        const Floats high = woven<upper>(r[2], r[3], NumbersBelow<at_once>::type());
+        const Floats low = interleaved<upper>(r[0], r[1], NumbersBelow<at_once>::type());
+        const Floats high = interleaved<upper>(r[2], r[3], NumbersBelow<at_once>::type());
         store(half, lanes_in_turn<false>(low, high, NumbersBelow<lanes>::type()));
         store(half + lanes, lanes_in_turn<true>(low, high, NumbersBelow<lanes>::type()));
       };

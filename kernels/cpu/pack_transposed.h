@@ -23,8 +23,8 @@ REGARD_OPTIMIZE inline void transpose_vnni(float* to, const u8* row, i64 stride)
     asm("" : "+r"(row));  // else the compiler spends its time keeping every row's address
     const Numbers16 even = joined(row, row + 2 * stride, NumbersBelow<lanes / 2>::type());
     const Numbers16 odd = joined(row + stride, row + 3 * stride, NumbersBelow<lanes / 2>::type());
-    square[i] = woven<false>(even, odd, NumbersBelow<2 * lanes>::type());
-    square[lanes / 2 + i] = woven<true>(even, odd, NumbersBelow<2 * lanes>::type());
+    square[i] = interleaved<false>(even, odd, NumbersBelow<2 * lanes>::type());
+    square[lanes / 2 + i] = interleaved<true>(even, odd, NumbersBelow<2 * lanes>::type());
   }
   // Which pair of rows, which column: bits 3210 of a vector's number are now column 2, pair 321; those of a
   // lane's number are pair 0, column 310. After rotating by three: columns 3102 and pairs 3210.

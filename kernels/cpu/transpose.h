@@ -50,7 +50,7 @@ REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
 /// Interleaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one
 /// instruction.
 template <bool upper, int... n>
-REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
+REGARD_INLINE Floats interleaved(Numbers16 a, Numbers16 b, Numbers<n...>) {
   return bits_as<Floats>(
       __builtin_shufflevector(a, b, (n / 8 * 8 + upper * 4 + n % 8 / 2 + n % 2 * 2 * lanes)...));
 }

@@ -4,7 +4,7 @@
 // A block is block_k keys of one K/V head, whose dK and dV it keeps in registers. It goes through the tiles
 // of queries that see any of them, of all query heads that share the head, or of a part of those. P and dS
 // pass through shared memory. dQ of a tile is added to a sum in global memory by all blocks that see it: in
-// any order or, if each tile has a counter, in turns. The instructions of each vendor's GPUs are in a
+// no fixed order or, if each tile has a counter, in turns. The instructions of each vendor's GPUs are in a
 // separate folder (kernels/cuda/).
 #include "kernels/machine/pdl.h"
 #include "kernels/portable/backward_loads.h"

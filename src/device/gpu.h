@@ -83,7 +83,7 @@ class Kernel {
   const Backend& backend() const { return backend_; }
   /// Loads it if it is not loaded yet. The device must be in use.
   Result<Function> load(const Device&) const;
-  /// The same for a launch: while `stream` records a graph nothing can be loaded, and the error names
+  /// The same for a launch: while `stream` is capturing a graph nothing can be loaded, and the error names
   /// regard_plan_prepare.
   Result<Function> function(const Device&, Stream) const;
 
@@ -108,12 +108,13 @@ Status launch(const Device&, Function, const Launch&, Stream, std::span<void* co
 
 /// Waits until all work in the stream is done.
 Status wait(const Device&, Stream);
-/// Whether the stream records a graph, so that nothing can be waited for; also where the driver does not say.
+/// Whether the stream is capturing a graph, so that nothing can be waited for; also where the driver does not
+/// say.
 bool is_captured(const Device&, Stream);
 
 /// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.
-/// Null while the stream records a graph, which can be launched in another stream, concurrently with this
-/// stream's own work; also for streams beyond the first thousand or so. The device must be in use.
+/// Null while the stream is capturing a graph, which can be launched in another stream, concurrently with
+/// this stream's own work; also for streams beyond the first thousand or so. The device must be in use.
 std::uint32_t* counter_at_zero(const Device&, Stream);
 /// Sets memory to 0 in the stream's order. The device must be in use.
 Status clear(const Device&, void* memory, std::int64_t bytes, Stream);

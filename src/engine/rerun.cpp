@@ -119,9 +119,9 @@ std::string why_bits_may_differ(const SavedCall& call, const PreparedPlan& plan,
   if (plan.best().target->name != call.target) return "another target";
   if (kernels != call.kernels) return "other kernels";
   const Problem& problem = call.problem;
-  const bool in_any_order =
+  const bool in_no_order =
       problem.pass == Pass::bwd && plan.best().target->on_gpu() && !problem.deterministic;
-  return in_any_order ? "gradients are summed in any order, as the problem is not deterministic" : "";
+  return in_no_order ? "gradients are summed in no fixed order, as the problem is not deterministic" : "";
 }
 
 struct Difference {

@@ -235,7 +235,7 @@ Status run_and_save(PreparedPlan& plan, const regard_arguments& given, void* wor
   const gpu::Device* const device = device_of(plan, given);
   auto* const queue = static_cast<gpu::Stream>(stream);
   if (device != nullptr && gpu::is_captured(*device, queue)) {
-    warn("its stream records a graph, in which tensors cannot be read; run without graphs to save it");
+    warn("its stream is capturing a graph, in which tensors cannot be read; run without graphs to save it");
     return plain();
   }
   Result<Before> before = attempted([&]() -> Result<Before> {

@@ -48,7 +48,7 @@ void save_and_rerun(const fs::path& folder) {
     static_cast<void>(fake_waits());
     driver.capturing = 1;
     const int before = driver.launches;
-    require(call.run() == REGARD_OK && driver.launches > before, "a graph is recorded as before");
+    require(call.run() == REGARD_OK && driver.launches > before, "a graph is captured as before");
     require(std::string(fake_waits()).empty() && !fs::exists(folder), "nothing of it is saved");
     driver.capturing = 0;
     int stream = 0;
@@ -75,7 +75,7 @@ TEST_F(Gpu, ACallIsSavedOutsideOfGraphsAndRunAgain) {
   const fs::path folder = fs::path(testing::TempDir()) / "regard_saved_calls";
   fs::remove_all(folder);
   EXPECT_EXIT(save_and_rerun(folder), testing::ExitedWithCode(0),
-              "its stream records a graph[^\n]*\n[^\n]*saved a call \\(every\\)");
+              "its stream is capturing a graph[^\n]*\n[^\n]*saved a call \\(every\\)");
   fs::remove_all(folder);
 }
 

@@ -22,7 +22,7 @@ SHAPES = {
     "few keys": ("", 4, 16, 2, 2000, 65),
     "few rows": ("mask=causal", 4, 16, 1, 63, 3000),
 }
-# For gradients summed in any order, relative to the largest element: bf16 rounds them to 2^-9.
+# For gradients summed in no fixed order, relative to the largest element: bf16 rounds them to 2^-9.
 SAME_SUMS = 2**-7
 
 

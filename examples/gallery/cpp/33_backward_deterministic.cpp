@@ -1,4 +1,4 @@
-// `deterministic`: the same bits on every run, where a GPU would otherwise add to dQ in any order.
+// `deterministic`: the same bits on every run, where a GPU would otherwise add to dQ in no fixed order.
 #include "gallery.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-"""deterministic=True: the same bits on every run, where a GPU would otherwise add to dQ in any order."""
+"""deterministic=True: the same bits on every run, where a GPU would otherwise add to dQ in no fixed order."""
 
 import torch
 from gallery import judge, tensor

@@ -122,7 +122,9 @@ def _options(
     refuse_without_strides(q=q, kv_buffer=kv, o=o, qo_indptr=qo_indptr, kv_indices=indices, kv_last_page_lens=last)
     batch = sequences_between("kv_indptr", indptr)
     if kv.dtype == torch.uint8:
-        raise RefusedError("kv_buffer is torch.uint8, rows with factors among them: only float types are taken")
+        raise RefusedError(
+            "kv_buffer is torch.uint8, which means rows with factors in them: only float types are taken"
+        )
     if q.dim() != 3 or kv.dim() != 4 or o.dim() != 3 or o.shape[:2] != q.shape[:2] or indices.dim() != 1:
         raise invalid(
             f"q has shape {list(q.shape)}, kv_buffer {list(kv.shape)}, o {list(o.shape)} and kv_indices "
@@ -219,9 +221,12 @@ def _refused(name: str, why: str) -> Any:
     return function
 
 
-_PARTS = "it takes fp8 and bf16 parts with factors of blocks, and here a cache has one type: mla_decode_fwd takes those"
+_PARTS = (
+    "it takes fp8 and bf16 parts with e8m0 factors of blocks: regard.torch.attention takes k and k_rope with float32 "
+    "factors of 128 columns, descale_k"
+)
 mla_prefill_ps_fwd = _refused(
-    "mla_prefill_ps_fwd", "regard.aiter.flash_attn_varlen_func computes prefill of keys that are not absorbed"
+    "mla_prefill_ps_fwd", "regard.aiter.flash_attn_varlen_func computes prefill with keys that are not absorbed"
 )
 mla_decode_fwd_ds32 = _refused("mla_decode_fwd_ds32", _PARTS)
 mla_v40_decode_fwd = _refused("mla_v40_decode_fwd", _PARTS)

@@ -56,8 +56,8 @@ def score_options(
         raise _other_positions(pos_encoding_mode)
     if not (causal or one_query) or cap > 0:
         raise RefusedError(
-            "pos_encoding_mode is 'ALIBI', whose bias grows with the distance from a later key here, and goes with no "
-            "soft cap: give causal=True, and no logits_soft_cap"
+            "pos_encoding_mode is 'ALIBI', whose bias here also grows with the distance from later keys, and which "
+            "does not go with a soft cap: give causal=True, and no logits_soft_cap"
         )
     options["alibi"] = slopes(heads, device)
     return options

@@ -23,14 +23,14 @@ _TYPES = {
 }
 _ITEMS = "it scores several items in one sequence: give custom_mask instead"
 _ONLY_NVFP4 = "it belongs to caches of nvfp4, and here caches have 16 or 8 bits (fp8): leave it out"
-_CUTLASS = "it belongs to backend='cutlass', and here the lists of plan say it: leave it out"
+_CUTLASS = "it belongs to backend='cutlass', and here plan's lists say it: leave it out"
 _PROFILER = "it is FlashInfer's profiler: leave it out, and use PyTorch's"
 _VARIANT = "it chooses among FlashInfer's kernels: leave it out"
-_OF_HEADS = "factors of single heads are none of this function: call regard.torch.attention with descale_q, _k and _v"
+_OF_HEADS = "this function takes no factors of single heads: call regard.torch.attention with descale_q, _k and _v"
 _WHY_REFUSED = {
     "args": "arguments after the cache are those of custom kernels: give q_scale, k_scale and v_scale by name",
     "ckv_scale_arr": "it has a factor for 128 columns of each row: give ckv_scale, one for the tensor",
-    "deprecated_positional_args": "what follows page_size is given by name",
+    "deprecated_positional_args": "arguments after page_size are taken only by name",
     "jit_args": "they compile other kernels of FlashInfer: leave them out",
     "jit_kwargs": "they compile other kernels of FlashInfer: leave them out",
     "kv_cache_sf": _ONLY_NVFP4,
@@ -51,7 +51,7 @@ _WHY_REFUSED = {
     "use_profiler": _PROFILER,
     "uses_spcompress": _VARIANT,
     "v_indptr": "V has the rows of K here: leave it out",
-    "window_right": "queries of decode see no later keys: leave it at 0",
+    "window_right": "queries of decode do not see later keys: leave it at 0",
 }
 
 
@@ -65,8 +65,8 @@ def refuse(**given: Any) -> None:
 def refuse_other_backends(backend: Any) -> None:
     if not isinstance(backend, str) or backend not in ("auto", "fa2", "fa3"):
         raise RefusedError(
-            f"backend is {quote(backend)}; it names kernels of FlashInfer, and kernels here take what 'auto', 'fa2' "
-            "and 'fa3' take"
+            f"backend is {quote(backend)}; it names kernels of FlashInfer, and kernels here take the arguments of "
+            "'auto', 'fa2' and 'fa3'"
         )
 
 

@@ -40,7 +40,7 @@ Result<Function> load(const Device& device, std::span<const std::byte> binary, c
 
 namespace {
 
-/// Older drivers cannot record overlapping launches in a graph.
+/// Older drivers cannot capture overlapping launches in a graph.
 bool can_overlap() {
   return process_lifetime<[] {
     constexpr int first_version = 12030;

@@ -36,7 +36,7 @@ Refusal few_query_rows(const Question& q) {
                      rows, most_rows);
 }
 
-Refusal has_what_is_asked(const Question& q) {
+Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   const auto has_no = [](std::string_view what) {
     return fmt::format("it has no {}; portable_forward has", what);
@@ -81,7 +81,7 @@ std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"reads_cache", reads_cache},
       {"few_query_rows", few_query_rows, true},
-      {"has_what_is_asked", has_what_is_asked},
+      {"supports_features", supports_features},
       {"keys_fit_registers", keys_fit_registers},
       {"columns_are_vectors", columns_are_vectors},
       {"combine_columns", combine_columns},

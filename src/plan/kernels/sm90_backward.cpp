@@ -44,7 +44,7 @@ std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   return ceil_divide(heads, std::max<std::int64_t>(heads / together, 1));
 }
 
-Refusal has_what_is_asked(const Question& q) {
+Refusal supports_features(const Question& q) {
   constexpr std::string_view instead = "portable_backward";
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", instead);
@@ -87,7 +87,7 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
-      {"ragged_maps_fit", ragged_maps_fit, true}, {"has_what_is_asked", has_what_is_asked},
+      {"ragged_maps_fit", ragged_maps_fit, true}, {"supports_features", supports_features},
       {"smallest_tile", smallest_tile},           {"tile_of_soft_cap", tile_of_soft_cap},
       {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits},

@@ -30,7 +30,7 @@ bool could_take(const Question& q, const Target::Tile& other) {
          std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
 }
 
-Refusal has_what_is_asked(const Question& q) {
+Refusal supports_features(const Question& q) {
   constexpr std::string_view instead = "portable_forward";
   const Problem& p = q.problem;
   const std::size_t bytes = bytes_of(p.dtype);
@@ -167,7 +167,7 @@ std::span<const Rule> sm90_forward_rules() {
       {"long_sums", long_sums, true},
       {"parts_are_invariant", parts_are_invariant, true},
       {"combine_columns", combine_columns},
-      {"has_what_is_asked", has_what_is_asked},
+      {"supports_features", supports_features},
       {"smallest_tile", smallest_tile},
       {"clusters_share_keys", clusters_share_keys},
       {"rows_for_clusters", rows_for_clusters, true},

@@ -26,7 +26,7 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return Sm90LatentLayout(sm90_tile_shape(key.signature, key.algorithm)).total();
 }
 
-Refusal has_what_is_asked(const Question& q) {
+Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   if (!p.latent || p.d != Sm90LatentLayout::d || p.dv != Sm90LatentLayout::dv)
     return fmt::format("it is for latent attention with d={} and dv={} alone", Sm90LatentLayout::d,
@@ -36,8 +36,9 @@ Refusal has_what_is_asked(const Question& q) {
   if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", portable);
   if (p.batch_invariant)
     return fmt::format(
-        "with batch_invariant a row has the same bits in pages of every size, and it takes some sizes alone; "
-        "use {}",
+        "with batch_invariant a row has the same bits whatever the page size, and it takes only some sizes; "
+        "use "
+        "{}",
         portable);
   if (p.left_padding && p.paged > 0) return unsupported("left padding in pages", portable);
   if (p.paged > 0 && p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", portable);
@@ -64,7 +65,7 @@ std::span<const Rule> own_rules() {
       {"split_pays", split_pays, true},
       {"long_sums", long_sums, true},
       {"combine_columns", combine_columns},
-      {"has_what_is_asked", has_what_is_asked},
+      {"supports_features", supports_features},
       {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits},
       {"fragments_divide", fragments_divide},

@@ -80,7 +80,7 @@ def append(batch, positions, tokens=TOKENS, values=TOKENS):
         (lambda: decode(*PAGES.lists, window_right=2), "window_right is given, and queries of decode see no later"),
         (
             lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE).plan(*PAGES.lists, 4, 2, D, 4, "NONE", -1),
-            "deprecated_positional_args is given, and what follows page_size is given by name",
+            "deprecated_positional_args is given, and arguments after page_size are taken only by name",
         ),
         (lambda: decode(ints(0, 3), *PAGES.lists[1:]), r"indptr has 2 numbers and last_page_len 2; they must be \[b"),
         (lambda: decode(ints(0, 3, 9), *PAGES.lists[1:]), "indptr ends at 9, past the 5 of indices"),
