@@ -1,5 +1,5 @@
 // Merges the caller's partial results into one: O = sum of O_part * exp(LSE_part - LSE), where LSE = log(sum
-// of exp(LSE_part)). A thread has two vectors of 8 columns of a row of one head; its neighbours have the
+// of exp(LSE_part)). A thread has four vectors of 8 columns of a row of one head; its neighbours have the
 // vectors between, then the next heads of the same token, as they are in memory. The loads of LSE and O of
 // the first parts are issued before any of them is used, so that a thread waits for memory once.
 #include "kernels/portable/element.h"
@@ -156,9 +156,9 @@ REGARD_DEVICE i64 quotient(u64 x, u32 by) {
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Warps of a multiprocessor: 24 leave 80 registers for a thread, 20 leave 96, and 16 waves of 64 lanes leave
-/// 128. With more warps the kernel spills.
-constexpr i32 resident_warps = wave == 64 ? 16 : part_bytes + out_bytes > 4 ? 20 : 24;
+/// Warps of a multiprocessor: 16 leave 128 registers for a thread, as 8 waves of 64 lanes do. With more the
+/// kernel spills.
+constexpr i32 resident_warps = wave == 64 ? 8 : 16;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 
 }  // namespace regard

@@ -6,7 +6,7 @@
 namespace regard {
 
 constexpr i32 merge_width = 8;    // neighbouring columns, loaded by one or two vector instructions
-constexpr i32 merge_vectors = 2;  // of a thread
+constexpr i32 merge_vectors = 4;  // of a thread
 
 struct PortableMergeSchedule {
   i64 parts = 1;
