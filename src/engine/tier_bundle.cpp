@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "bundle/about.h"
 #include "compile/kernel_entry.h"
@@ -50,7 +51,12 @@ Found from_bundle(Search& search, const Bundle& bundle, Tier tier = Tier::bundle
   const auto unusable = [&](const Error& error) {
     const std::string why =
         fmt::format("in the bundle {}, but unusable there: {}", printable(bundle.path()), error.message);
-    search.missed(why, error.kind == ErrorKind::no_memory);
+    const bool scarce = error.kind == ErrorKind::no_memory;
+    search.missed(why, scarce);
+    // Otherwise a bundle whose file was deleted would look as if it were still in use.
+    if (!scarce)
+      warn_once(fmt::format("a kernel of the bundle {} cannot be used, and is taken from elsewhere: {}",
+                            printable(bundle.path()), error.message));
     return nullptr;
   };
   const Result<CacheEntry> entry = bundle.read(*kernel);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -59,6 +60,14 @@ def test_a_bundle_that_a_call_adds(built):
     assert run()[1] == "built-in"  # the generic kernel
     later = f"regard.attention(q, q, q); regard.add_bundle({str(built['bundle'])!r})"
     assert run(later, REGARD_STRICT="on")[0] != 0
+
+
+def test_a_bundle_that_is_deleted_after_it_was_added(built, tmp_path):
+    copy = shutil.copy(built["bundle"], tmp_path / "te.bundle")
+    gone = f"import os; regard.add_bundle({str(copy)!r}); os.remove({str(copy)!r})"
+    code, tier, said = run(f"{gone}; regard.attention(q, q, q); regard.attention(q[:, :9], q, q)")
+    assert (code, tier) == (0, "built-in")
+    assert said.count(f"a kernel of the bundle {copy} cannot be used, and is taken from elsewhere") == 1, said
 
 
 def test_a_bundle_that_is_no_bundle(tmp_path):
