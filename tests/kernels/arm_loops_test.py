@@ -1,7 +1,7 @@
 """The inner loops of the NEON kernels by the model of llvm-mca: products and cycles that a core would reach if memory
 never made it wait. No figure is a measurement.
 
-Reads the kernels that a build for AArch64 has compiled in (REGARD_ARM_BUILD, else build/aarch64), and compiles some of
+Reads the kernels that a build for AArch64 has compiled in (BUILD_DIR, else build/aarch64-kernels), and compiles some of
 their sources with clang++ as well.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILT_IN = Path(os.environ.get("REGARD_ARM_BUILD", ROOT / "build/aarch64")) / "built_in"
+BUILT_IN = Path(os.environ.get("BUILD_DIR", ROOT / "build/aarch64-kernels")) / "built_in"
 LLVM = "-19"
 CLANG = f"clang++{LLVM} --target=aarch64-linux-gnu"
 QUICK = "-O1"  # for clang++ (src/compile/quick_options.cpp)
@@ -94,7 +94,7 @@ def source_of(kernel):
             command, key = file.readline(), file.readline()
         if key.startswith(f"// {begin} ") and key.rstrip().endswith(f" {end}"):
             return source, command.removeprefix("// c++ ").partition(" -shared ")[0]
-    raise LookupError(f"{BUILT_IN} has no kernel {begin!r} for {end!r}; ./dev build --arch=aarch64 makes it")
+    raise LookupError(f"{BUILT_IN} has no kernel {begin!r} for {end!r}; ./dev test 'kernels for aarch64' makes it")
 
 
 @pytest.fixture(scope="session")
