@@ -1,5 +1,5 @@
 // How a test program starts itself again. On a machine with another processor the system cannot run it by
-// itself: the variable REGARD_TEST_EMULATOR has the words that go before its path, "qemu-aarch64 -L
+// itself: the variable TEST_EMULATOR has the words that go before its path, "qemu-aarch64 -L
 // /some/root".
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace regard::test {
 
 inline std::vector<std::string> own_program() {
-  const char* const emulator = std::getenv("REGARD_TEST_EMULATOR");
+  const char* const emulator = std::getenv("TEST_EMULATOR");
   std::istringstream before(emulator == nullptr ? "" : emulator);
   std::vector<std::string> words;
   for (std::string word; before >> word;) words.push_back(word);
