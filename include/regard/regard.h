@@ -205,6 +205,30 @@ REGARD_API regard_status regard_plan_json(const regard_plan* plan, char** json);
 REGARD_API regard_status regard_explain(const regard_problem* problem, const regard_plan_options* options,
                                         const char* format, char** explanation);
 
+/* A caller's own choice among the candidates of a problem: gets the names of those that its rules accept, as
+ * regard_explain prints them, first the one that would be used without it, and the cost model's estimate of
+ * each in seconds. Returns one of the names, which must stay valid until the function returns again in this
+ * thread; NULL: the first; "": it failed, and the problem is refused. */
+typedef const char* (*regard_choice)(void* context, const regard_problem* problem, const char* target,
+                                     const char* const* candidates, const double* seconds, int64_t count);
+
+/* Sets that function for plans that are made from now on, in all threads of the process; NULL: none. It is
+ * called in the thread that makes a plan or explains a problem, not for a remembered plan, not where
+ * options.family names the kernels, and not where the problem is batch_invariant. For an unknown name the
+ * first candidate is used, with a warning; REGARD_STRICT refuses it. It may read the problem, and must not
+ * make plans. */
+REGARD_API regard_status regard_choose_by(regard_choice choose, void* context);
+
+/* From now on plans follow the tuning records of this file (docs/tuning.md), instead of those of
+ * REGARD_TUNING; NULL: of none. Nothing is measured in a call: `regard tune` writes such files. */
+REGARD_API regard_status regard_use_tuning(const char* path);
+/* The record of measurements on this machine, a line of such a file: the names of candidates, the one to be
+ * used first, and how many seconds a call takes with each. options.family is not used. */
+REGARD_API regard_status regard_tuning_record(const regard_problem* problem,
+                                              const regard_plan_options* options,
+                                              const char* const* candidates, const double* seconds,
+                                              int64_t count, char** record);
+
 /* ---- run --------------------------------------------------------------------------------------------- */
 
 /* `size` tells the library which version of this header the caller has, here and in regard_plan_options. A

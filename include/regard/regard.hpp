@@ -14,9 +14,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "regard/regard.h"
@@ -229,6 +231,84 @@ class Plan {
  private:
   std::unique_ptr<regard_plan, detail::Destroy> handle_;
 };
+
+/// One of the ways to compute a problem on a target, by its name in `explain`.
+struct Candidate {
+  std::string name;
+  double seconds = 0;  ///< the cost model's estimate, or what was measured
+};
+
+/// A caller's own choice among the candidates, first the one that would be used without it: the name of one,
+/// or an empty name for the first. An exception refuses the problem.
+using Choice = std::function<std::string(const Problem&, const std::string& target,
+                                         const std::vector<Candidate>& candidates)>;
+
+namespace detail {
+
+/// The function given to choose_by; calls that use it share it, as another thread may replace it meanwhile.
+struct OwnChoice {
+  std::mutex mutex;
+  std::shared_ptr<const Choice> choice;
+
+  static OwnChoice& here() {
+    static OwnChoice own;
+    return own;
+  }
+};
+
+inline const char* ask_own_choice(void*, const regard_problem* problem, const char* target,
+                                  const char* const* names, const double* seconds, std::int64_t count) {
+  static thread_local std::string answer;
+  answer.clear();
+  try {
+    std::shared_ptr<const Choice> choice;
+    {
+      const std::lock_guard lock(OwnChoice::here().mutex);
+      choice = OwnChoice::here().choice;
+    }
+    if (choice == nullptr || !*choice) return nullptr;
+    std::vector<Candidate> candidates;
+    for (std::int64_t i = 0; i < count; ++i) candidates.push_back({names[i], seconds[i]});
+    answer = (*choice)(Problem(text_of(regard_problem_text(problem))), target, candidates);
+    return answer.empty() ? nullptr : answer.c_str();
+  } catch (...) {
+    return "";
+  }
+}
+
+}  // namespace detail
+
+/// Sets it for plans that are made from now on, in all threads of the process (regard_choose_by); an empty
+/// function: none.
+inline void choose_by(Choice choice) {
+  const bool any = static_cast<bool>(choice);
+  {
+    const std::lock_guard lock(detail::OwnChoice::here().mutex);
+    detail::OwnChoice::here().choice = std::make_shared<const Choice>(std::move(choice));
+  }
+  detail::require(regard_choose_by(any ? detail::ask_own_choice : nullptr, nullptr));
+}
+
+/// Plans follow the tuning records of this file from now on (regard_use_tuning); an empty path: of none.
+inline void use_tuning(const std::string& path) {
+  detail::require(regard_use_tuning(path.empty() ? nullptr : detail::c_text(path, "path")));
+}
+
+/// A line of such a file: what was measured on this machine, the candidate to be used first.
+inline std::string tuning_record(const Problem& problem, const Options& options,
+                                 const std::vector<Candidate>& measured) {
+  std::vector<const char*> names;
+  std::vector<double> seconds;
+  for (const Candidate& one : measured) {
+    names.push_back(detail::c_text(one.name, "a candidate"));
+    seconds.push_back(one.seconds);
+  }
+  const regard_plan_options c_options = options.c();
+  detail::String record;
+  detail::require(regard_tuning_record(problem.get(), &c_options, names.data(), seconds.data(),
+                                       static_cast<std::int64_t>(names.size()), &record.text));
+  return record.copy();
+}
 
 /// Memory of a target, aligned as kernels need it; an empty target means the host.
 class Memory {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "bundles.h"
 #include "calls.h"
+#include "choice.h"
 #include "compiler.h"
 #include "dlpack.h"
 #include "finalizing.h"
@@ -52,6 +53,7 @@ NB_MODULE(_core_of_main, module) {
   declare_problem(module);
   declare_plan(module);
   declare_calls(module);
+  declare_choice(module);
   declare_xla_handlers(module);
 
   tell_package_folders();

@@ -5,6 +5,7 @@
 
 #include "binding.h"
 #include "bundles.h"
+#include "choice.h"
 #include "compiler.h"
 #include "roles.h"
 #include "status.h"
@@ -36,7 +37,7 @@ Plan::Plan(nb::object problem, PlanOptions options)
     raise_type("a problem is " + type_of(problem_) + "; Plan takes a Problem, and regard.plan also its text");
   const regard_plan_options c = options_.c();
   find_bundles();
-  check(regard_plan_create(what->handle(), &c, &handle_));
+  asking_choice([&] { check(regard_plan_create(what->handle(), &c, &handle_)); });
   gpu_ = regard_plan_on_gpu(handle_) != 0;
 }
 
@@ -160,8 +161,10 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         const regard_plan_options c = options.c();
         const std::string requested = text_of(format, "format");
         find_bundles();
-        return text_from(
-            [&](char** text) { return regard_explain(problem.handle(), &c, requested.c_str(), text); });
+        return asking_choice([&] {
+          return text_from(
+              [&](char** text) { return regard_explain(problem.handle(), &c, requested.c_str(), text); });
+        });
       },
       nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
       nb::arg("format").none(),

@@ -18,6 +18,7 @@ from ._core import VERSION as __version__
 from ._core import Plan, Problem, TensorSpec
 from .arrays import pack_bits
 from .bundles import add_bundle
+from .choosing import choose_by, use_tuning
 from .errors import (
     InternalError,
     InvalidError,
@@ -47,6 +48,7 @@ __all__ = [
     "attention_backward",
     "cache",
     "check",
+    "choose_by",
     "explain",
     "info",
     "list",
@@ -55,5 +57,6 @@ __all__ = [
     "pack_bits",
     "plan",
     "rerun",
+    "use_tuning",
     "words",
 ]

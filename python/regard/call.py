@@ -10,11 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core
+from .execution import forget as forget_plans
 from .execution import make_outputs, plan_of, run
 from .request import Request, leader_of, read
 
 _known = _core.Calls()
 _OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs, not what it computes
+
+
+def forget() -> None:
+    """Later calls are planned anew, also those that match an earlier one."""
+    global _known
+    _known = _core.Calls()
+    forget_plans()
 
 
 class Call:

@@ -25,6 +25,11 @@ def planned(text: str, *plan_options: Any) -> _core.Plan:
         return _planned(text, *plan_options)
 
 
+def forget() -> None:
+    """Later calls are planned anew."""
+    _remembered.cache_clear()
+
+
 def plan_of(request: Request) -> _core.Plan:
     return planned(request.text, *request.plan_options)
 

@@ -91,11 +91,14 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     }
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
-    const Result<PlanRequest> request = plan_request(*chosen);
+    const Result<PlanRequest> request = plan_request(problem->problem, *chosen);
     if (!request) return report(request.error());
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
     if (!made && explained.problem.empty()) return report(made.error());
+    explained.record = request->recorded.record;
+    explained.notes.insert(explained.notes.begin(), request->recorded.notes.begin(),
+                           request->recorded.notes.end());
     const std::string text = describe(explained, requested);
     return give(requested == "json" ? text : printable(text, Newlines::kept), explanation);
   });

@@ -72,6 +72,9 @@ namespace regard {
     "find its symbols.")                                                                                     \
   X(record, Text, "REGARD_RECORD", "",                                                                       \
     "Append each problem that is planned to this file, for `regard build` and `regard prebuild`.")           \
+  X(tuning, Text, "REGARD_TUNING", "",                                                                       \
+    "File of tuning records that `regard tune` wrote: the kernels that were measured to be the fastest "     \
+    "(docs/tuning.md).")                                                                                     \
   X(save_calls, Calls, "REGARD_SAVE_CALLS", "",                                                              \
     "Save calls for `regard rerun` (docs/saved-calls.md): a folder, and after commas when=, calls=, "        \
     "bytes=.")                                                                                               \

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "engine/choice.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/prepared.h"
@@ -24,10 +25,11 @@ struct Entry {
   Problem problem;
   std::string target, family;
   int threads;
+  int changes;  ///< of how plans are chosen, when it was made
   SharedPlan plan;
 
-  bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options) const {
-    return hash == other_hash && threads == options.threads && target == options.target &&
+  bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options, int now) const {
+    return hash == other_hash && changes == now && threads == options.threads && target == options.target &&
            family == options.family && problem == other;
   }
 };
@@ -36,12 +38,13 @@ constexpr std::size_t slots = 4096;
 constexpr std::size_t probes = 16;
 std::array<std::atomic<const Entry*>, slots> table;
 
-std::size_t hash_of(const Problem& problem, const EngineOptions& options) {
+std::size_t hash_of(const Problem& problem, const EngineOptions& options, int changes) {
   std::size_t value = hash(problem);
   const auto mix = [&value](std::size_t more) { value = (value ^ more) * 0x9E3779B97F4A7C15ull; };
   mix(std::hash<std::string_view>{}(options.target));
   mix(std::hash<std::string_view>{}(options.family));
   mix(static_cast<std::size_t>(options.threads));
+  mix(static_cast<std::size_t>(changes));
   return value;
 }
 
@@ -53,7 +56,7 @@ std::string summary(const Plan& plan) {
 }
 
 Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
-  const Result<PlanRequest> request = plan_request(options);
+  const Result<PlanRequest> request = plan_request(problem, options);
   if (!request) return tl::unexpected(request.error());
   Result<Plan> best = plan(problem, *request->target, request->options);
   if (!best) return tl::unexpected(best.error());
@@ -75,11 +78,12 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
     if (!target) return tl::unexpected(target.error());
     options.target = (*target)->name;
   }
-  const std::size_t key = hash_of(problem, options);
+  const int changes = choice_changes();
+  const std::size_t key = hash_of(problem, options, changes);
   for (std::size_t probe = 0; probe < probes; ++probe) {
     const Entry* entry = table[(key + probe) % slots].load(std::memory_order_acquire);
     if (entry == nullptr) break;
-    if (entry->matches(key, problem, options)) {
+    if (entry->matches(key, problem, options, changes)) {
       ++counters().plan_hits;
       return entry->plan;
     }
@@ -88,8 +92,8 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
   Result<SharedPlan> made = make(problem, options);
   // A plan for all cores is not kept while their number is not known.
   if (!made || (options.threads == 0 && !cores_are_known())) return made;
-  auto entry = std::make_unique<Entry>(
-      Entry{key, problem, std::string(options.target), std::string(options.family), options.threads, *made});
+  auto entry = std::make_unique<Entry>(Entry{key, problem, std::string(options.target),
+                                             std::string(options.family), options.threads, changes, *made});
   for (std::size_t probe = 0; probe < probes; ++probe) {
     std::atomic<const Entry*>& slot = table[(key + probe) % slots];
     const Entry* expected = nullptr;
@@ -97,7 +101,7 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
       entry.release();
       return made;
     }
-    if (expected->matches(key, problem, options)) return expected->plan;  // another thread was first
+    if (expected->matches(key, problem, options, changes)) return expected->plan;  // another thread was first
   }
   return made;
 }

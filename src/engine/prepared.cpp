@@ -8,6 +8,7 @@
 #include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "engine/bind.h"
+#include "engine/choice.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 
@@ -81,7 +82,7 @@ Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string&
   return found;
 }
 
-Result<PlanRequest> plan_request(const EngineOptions& options) {
+Result<PlanRequest> plan_request(const Problem& problem, const EngineOptions& options) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   const gpu::Backend* const backend = gpu::find_backend(options.target);
@@ -92,11 +93,17 @@ Result<PlanRequest> plan_request(const EngineOptions& options) {
   const Result<int> threads = thread_count(options.threads);
   if (!threads) return tl::unexpected(threads.error());
 
-  PlanRequest request{*target, {}};
+  PlanRequest request{*target, {}, {}};
   request.options.threads = *threads;
   request.options.family = options.family;
   request.options.strict = current->strict;
   for (const std::string_view name : current->disable.items()) request.options.disabled.emplace_back(name);
+  if (!options.family.empty()) return request;  // the caller has made his choice
+  Result<Recorded> found = recorded(problem, **target, *threads);
+  if (!found) return tl::unexpected(found.error());
+  request.recorded = std::move(*found);
+  request.options.recorded = request.recorded.candidate;
+  request.options.choose = current_choice();
   return request;
 }
 

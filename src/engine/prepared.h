@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/resolve.h"
+#include "engine/tuning.h"
 #include "kernels/arguments.h"
 #include "plan/plan.h"
 #include "problem/tensors.h"
@@ -104,11 +105,12 @@ class SharedPlan {
 /// no lock and no allocation.
 Result<SharedPlan> prepared_plan(const Problem&, const EngineOptions&);
 
-/// The target and plan options that EngineOptions and the settings stand for.
+/// The target and plan options that EngineOptions, the settings and tuning records stand for.
 struct PlanRequest {
   const Target* target;
   PlanOptions options;
+  Recorded recorded;  ///< what tuning records say about the problem
 };
-Result<PlanRequest> plan_request(const EngineOptions&);
+Result<PlanRequest> plan_request(const Problem&, const EngineOptions&);
 
 }  // namespace regard

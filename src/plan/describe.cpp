@@ -62,6 +62,7 @@ void write(JsonWriter& json, const Verdict& verdict) {
     json.member("chosen", verdict.chosen);
     json.member("reason", verdict.reason);
     json.member("rule", verdict.rule);
+    if (verdict.accepted) json.member("seconds", verdict.seconds);
   });
 }
 
@@ -76,8 +77,15 @@ std::string to_json(const Plan& plan, const PlanFacts& facts) {
 std::string to_json(const Explanation& explanation, const PlanFacts& facts) {
   JsonWriter json;
   json.object([&] {
+    json.member("bucket", explanation.bucket);
+    if (explanation.plan) {
+      json.member("by_cost", explanation.by_cost);
+      json.member("chosen_by", word(explanation.chosen_by));
+    }
+    if (!explanation.notes.empty()) json.member("notes", explanation.notes);
     if (explanation.plan) json.member("plan", [&] { write(json, *explanation.plan, facts); });
     json.member("problem", explanation.problem);
+    if (!explanation.record.empty()) json.member("record", explanation.record);
     if (!explanation.refusal.empty()) json.member("refusal", explanation.refusal);
     json.member("target", explanation.target);
     json.member("verdicts", [&] {
@@ -138,6 +146,19 @@ std::string line(const char* mark, std::string_view candidate, const Verdict& ve
   return fmt::format("  {} {}: {}{}\n", mark, candidate, verdict.reason, rule);
 }
 
+/// What decided, where it was not the cost model alone.
+std::string decision_of(const Explanation& explanation) {
+  std::string text;
+  if (explanation.chosen_by == ChosenBy::caller) text += "chosen by the caller";
+  if (explanation.chosen_by == ChosenBy::record) text += fmt::format("chosen by {}", explanation.record);
+  const auto chosen = std::ranges::find(explanation.verdicts, true, &Verdict::chosen);
+  const bool same = chosen != explanation.verdicts.end() && chosen->candidate == explanation.by_cost;
+  if (!text.empty())
+    text += fmt::format("; the cost model would take {}\n", same ? "the same" : explanation.by_cost);
+  for (const std::string& note : explanation.notes) text += note + "\n";
+  return text;
+}
+
 /// The last one represents all, as tables are ordered from narrow to wide.
 std::string to_text(const Group& group) {
   const Verdict& last = *group.verdicts.back();
@@ -158,6 +179,7 @@ std::string to_text(const Explanation& explanation, bool all) {
   if (!all) {
     for (const Group& group : groups_of(explanation.verdicts)) text += to_text(group);
   }
+  text += decision_of(explanation);
   if (explanation.plan) text += to_text(*explanation.plan);
   if (!explanation.refusal.empty()) text += explanation.refusal + "\n";
   return text;

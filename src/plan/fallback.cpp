@@ -14,6 +14,8 @@ std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
       if (stage.kernel->boxes != nullptr) options.disabled.emplace_back(stage.kernel->name);
     if (options.disabled.size() == before) return {};
   }
+  options.recorded.clear();
+  options.choose = nullptr;
   Result<Plan> other = plan(best.problem, *best.target, options);
   return other ? std::optional(std::move(*other)) : std::nullopt;
 }

@@ -13,19 +13,20 @@
 #include "plan/recipe.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
+#include "plan/tuning.h"
 
 namespace regard {
 namespace {
 
-/// Name of the candidate (name_of) that was fastest for problems like this one; empty when nothing is known.
-/// Extension point for `regard tune`: there are no tuning records yet.
-std::string tuned_candidate(const Problem&, const Target&) {
-  return {};
+/// Whether it is the whole name of a candidate.
+bool is_candidate(std::string_view name, Pass pass, const Target& target) {
+  return std::ranges::any_of(candidates(pass, target),
+                             [name](const Candidate& candidate) { return name_of(candidate) == name; });
 }
 
-Status known_words(const PlanOptions& options) {
-  const auto check = [](std::string_view names) -> Status {
-    if (names.empty()) return {};
+Status known_words(const PlanOptions& options, Pass pass, const Target& target) {
+  const auto check = [&](std::string_view names) -> Status {
+    if (names.empty() || is_candidate(names, pass, target)) return {};
     for (const std::string_view name : split(names, " ")) {
       Algorithm ignored;
       const bool without_number = std::ranges::find(algorithm_names(), name) != algorithm_names().end();
@@ -95,7 +96,9 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
 /// Details that only explanations need.
 void tell(Trial& trial) {
   trial.verdict.stages = stages_of(*trial.candidate.recipe);
-  if (trial.plan) trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
+  if (!trial.plan) return;
+  trial.verdict.seconds = trial.plan->cost_seconds;
+  trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
 }
 
 /// The generic kernels are used only where no other can be, so that what is compiled, and how fast it runs,
@@ -105,20 +108,74 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// Of the accepted ones: by tuning record, then cost, then table order. With batch_invariant only the order
-/// counts, as the cost depends on the batch.
-Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
-  const std::string tuned = tuned_candidate(problem, target);
-  Trial* best = nullptr;
-  for (Trial& trial : trials) {
-    if (!trial.plan) continue;
-    if (!tuned.empty() && name_of(trial.candidate) == tuned) return &trial;
-    if (best == nullptr)
-      best = &trial;
-    else if (!problem.batch_invariant && cheaper(trial, *best))
-      best = &trial;
+/// What was decided among the accepted candidates.
+struct Decision {
+  Trial* best = nullptr;     ///< null: nothing was accepted
+  Trial* by_cost = nullptr;  ///< without a record and a caller's choice
+  ChosenBy by = ChosenBy::cost;
+  std::vector<std::string> notes;
+};
+
+Trial* named(const std::vector<Trial*>& ranked, std::string_view name) {
+  const auto found =
+      std::ranges::find_if(ranked, [name](const Trial* trial) { return name_of(trial->candidate) == name; });
+  return found == ranked.end() ? nullptr : *found;
+}
+
+/// The sentence for a name that is no accepted candidate.
+std::string unknown_choice(std::string_view name, const Problem& problem, const Target& target,
+                           const std::vector<Ranked>& ranked) {
+  std::vector<std::string_view> names;
+  for (const Ranked& one : ranked) names.push_back(one.candidate);
+  return fmt::format("the caller chose {} for '{}' on {}, which is not among the candidates: {}",
+                     in_quotes(name), print(problem), target.name, fmt::join(names, ", "));
+}
+
+/// Asks the caller. With `strict` an unknown answer is an error.
+Status ask_caller(const Problem& problem, const Target& target, const PlanOptions& options,
+                  const std::vector<Trial*>& trials, Decision& decision) {
+  std::vector<Ranked> ranked{{name_of(decision.best->candidate), decision.best->plan->cost_seconds}};
+  for (const Trial* trial : trials)
+    if (trial != decision.best) ranked.push_back({name_of(trial->candidate), trial->plan->cost_seconds});
+  const Result<std::string> answer = options.choose(problem, target, ranked);
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->empty()) return {};
+  if (Trial* const chosen = named(trials, *answer)) {
+    decision.best = chosen;
+    decision.by = ChosenBy::caller;
+    return {};
   }
-  return best;
+  const std::string sentence = unknown_choice(*answer, problem, target, ranked);
+  if (options.strict) return refused(sentence + "; REGARD_STRICT takes no other in its place");
+  decision.notes.push_back(sentence);
+  return {};
+}
+
+/// Of the accepted ones: by the caller, by tuning record, by cost, by table order. With batch_invariant only
+/// the order counts.
+Result<Decision> decide(const Problem& problem, const Target& target, const PlanOptions& options,
+                        std::vector<Trial>& trials) {
+  std::vector<Trial*> ranked;
+  for (Trial& trial : trials)
+    if (trial.plan) ranked.push_back(&trial);
+  if (ranked.empty()) return Decision{};
+  if (problem.batch_invariant) return Decision{ranked.front(), ranked.front(), ChosenBy::order, {}};
+  std::ranges::stable_sort(ranked, [](const Trial* a, const Trial* b) { return cheaper(*a, *b); });
+  Decision decision{ranked.front(), ranked.front(), ChosenBy::cost, {}};
+  if (!options.recorded.empty()) {
+    if (Trial* const recorded = named(ranked, options.recorded)) {
+      decision.best = recorded;
+      decision.by = ChosenBy::record;
+    } else {
+      decision.notes.push_back(
+          fmt::format("the record's {} is not among the candidates of this problem", options.recorded));
+    }
+  }
+  if (options.choose) {
+    if (Status status = ask_caller(problem, target, options, ranked, decision); !status)
+      return tl::unexpected(status.error());
+  }
+  return decision;
 }
 
 std::vector<const Verdict*> verdicts_of(const std::vector<Trial>& trials) {
@@ -138,15 +195,20 @@ std::string strict_reason(const std::vector<Trial>& trials) {
 
 Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& options,
                         Explanation* explanation) {
-  if (Status status = known_words(options); !status) return tl::unexpected(status.error());
+  if (Status status = known_words(options, problem.pass, target); !status)
+    return tl::unexpected(status.error());
 
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates(problem.pass, target)) {
     trials.push_back(try_candidate(problem, target, options, candidate));
   }
-  Trial* best = best_of(problem, target, trials);
+  Result<Decision> decision = decide(problem, target, options, trials);
+  if (!decision) return tl::unexpected(decision.error());
+  Trial* best = decision->best;
+  const bool asked_for =
+      !options.family.empty() || decision->by == ChosenBy::caller || decision->by == ChosenBy::record;
   const bool too_slow =
-      best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty();
+      best != nullptr && options.strict && is_generic(*best->candidate.recipe) && !asked_for;
   if (best != nullptr && !too_slow && explanation == nullptr) return std::move(*best->plan);
   std::ranges::for_each(trials, tell);
   if (too_slow) {
@@ -157,8 +219,16 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
 
   const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, verdicts_of(trials));
   if (explanation != nullptr) {
-    *explanation = {print(problem), target.name, {}, {}, refusal};
-    if (best != nullptr) explanation->plan = best->plan;
+    *explanation = {.problem = print(problem),
+                    .target = target.name,
+                    .refusal = refusal,
+                    .bucket = print(bucket_of(problem))};
+    explanation->notes = std::move(decision->notes);
+    if (best != nullptr) {
+      explanation->plan = best->plan;
+      explanation->chosen_by = decision->by;
+      explanation->by_cost = name_of(decision->by_cost->candidate);
+    }
     for (Trial& trial : trials) {
       trial.verdict.candidate = name_of(trial.candidate);
       explanation->verdicts.push_back(std::move(trial.verdict));
@@ -169,6 +239,17 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
 }
 
 }  // namespace
+
+std::string_view word(ChosenBy by) {
+  switch (by) {
+#define REGARD_WORD(name, word, doc) \
+  case ChosenBy::name:               \
+    return word;
+    REGARD_CHOSEN_BY(REGARD_WORD)
+#undef REGARD_WORD
+  }
+  return "?";
+}
 
 std::string_view word(Family family) {
   switch (family) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,12 +49,36 @@ struct Plan {
   double cost_seconds = 0;                ///< the cost model's estimate
 };
 
+/// An accepted candidate, for whoever chooses among them.
+struct Ranked {
+  std::string candidate;  ///< its name, as in Verdict
+  double seconds = 0;     ///< the cost model's estimate
+};
+
+/// A caller's own choice: gets the accepted candidates, first the one that would be used without it, and
+/// returns the name of one, or an empty name for the first. An error refuses the problem.
+using Choose = std::function<Result<std::string>(const Problem&, const Target&, std::span<const Ranked>)>;
+
 struct PlanOptions {
   int threads = 1;                    ///< cpu
-  std::string family;                 ///< empty: any; else only candidates of this family or kernel
+  std::string family;                 ///< empty: any; else only candidates of this family, kernel or name
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
   bool strict = false;                ///< refuse to fall back to a slower family
+  std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known
+  Choose choose;         ///< empty: the caller has no choice of his own
 };
+
+/// What decides among accepted candidates, each before those above it. Where a problem is batch_invariant,
+/// only the order of the table does, as everything else may depend on the batch.
+#define REGARD_CHOSEN_BY(X)                               \
+  X(order, "order", "the order of the target's table")    \
+  X(cost, "cost", "the cost model")                       \
+  X(record, "record", "a tuning record: it was measured") \
+  X(caller, "caller", "the function given to regard_choose_by")
+#define REGARD_ENUMERATOR(name, word, doc) name,
+enum class ChosenBy : std::uint8_t { REGARD_CHOSEN_BY(REGARD_ENUMERATOR) };
+#undef REGARD_ENUMERATOR
+std::string_view word(ChosenBy);
 
 /// One candidate and its outcome.
 struct Verdict {
@@ -62,6 +88,7 @@ struct Verdict {
   std::string rule;    ///< name of the rule that refused; empty when accepted
   std::string reason;  ///< why, and what would work; for an accepted one its estimated cost
   bool accepted = false, chosen = false;
+  double seconds = 0;  ///< of an accepted one: its estimated cost
 };
 
 struct Explanation {
@@ -70,6 +97,11 @@ struct Explanation {
   /// The chosen plan.
   std::optional<Plan> plan;
   std::string refusal;  ///< the sentence, when nothing was accepted
+  std::string bucket;   ///< of the problems that share a tuning record (plan/tuning.h)
+  ChosenBy chosen_by = ChosenBy::cost;
+  std::string by_cost;             ///< the candidate that the cost model, or the order, would have taken
+  std::string record;              ///< the tuning record that answers (engine/tuning.h); empty: none does
+  std::vector<std::string> notes;  ///< why a record or a caller's choice did not count
 };
 
 /// The best plan, or a refusal whose message names the reasons. `explanation` can be null.

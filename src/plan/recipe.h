@@ -56,7 +56,7 @@ struct Candidate {
 };
 
 /// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
-/// it has none ("sm90_forward cluster=2").
+/// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of).
 bool matches(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.

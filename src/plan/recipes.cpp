@@ -172,7 +172,7 @@ bool matches(const Candidate& candidate, std::string_view words) {
     return field != nullptr && fmt::to_string(candidate.tile->algorithm.*field) == name.substr(equals + 1);
   };
   const std::vector<std::string_view> list = split(words, " ");
-  return std::all_of(list.begin(), list.end(), fits);
+  return std::all_of(list.begin(), list.end(), fits) || words == name_of(candidate);
 }
 
 std::vector<Candidate> candidates(Pass pass, const Target& target) {
