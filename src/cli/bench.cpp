@@ -1,14 +1,10 @@
 // regard bench: measures problems in turn, one JSON object per line (the format of bench/results/).
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "cli/asked_problems.h"
 #include "cli/bench_peers.h"
 #include "cli/failure.h"
 #include "cli/job.h"
@@ -31,44 +27,11 @@ struct Cell {
   std::vector<double> samples;
 };
 
-/// On the command line, several problems are quoted, one per argument; unquoted words are one problem.
-std::vector<std::string> problems_on_command_line(const std::vector<std::string>& words) {
-  const bool quoted =
-      std::ranges::any_of(words, [](const std::string& word) { return word.find(' ') != std::string::npos; });
-  if (quoted || words.empty()) return words;
-  return {fmt::format("{}", fmt::join(words, " "))};
-}
-
-/// One problem per line; empty lines and lines that start with # are skipped.
-std::vector<std::string> problems_in(std::istream& file) {
-  std::vector<std::string> problems;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos && line[0] != '#') problems.push_back(line);
-  }
-  return problems;
-}
-
-std::vector<std::string> all_problems(const Request& request) {
-  std::vector<std::string> problems = problems_on_command_line(request.words);
-  if (request.problems == "-") {
-    std::ranges::copy(problems_in(std::cin), std::back_inserter(problems));
-  } else if (!request.problems.empty()) {
-    std::ifstream file(request.problems);
-    if (!file)
-      fail_with(fmt::format("cannot read {}: {}", printable(request.problems), std::strerror(errno)));
-    std::ranges::copy(problems_in(file), std::back_inserter(problems));
-    if (file.bad())
-      fail_with(fmt::format("cannot read {}: {}", printable(request.problems), std::strerror(errno)));
-  }
-  if (problems.empty()) fail_with("a problem is missing, such as: fwd bf16 h=16 s=1024 d=128 mask=causal");
-  return problems;
-}
-
 /// For every problem, target and family.
 std::vector<AskedCell> all_cells(const Request& request) {
   const std::vector<std::string> any = {""};
   std::vector<AskedCell> cells;
-  for (const std::string& text : all_problems(request)) {
+  for (const std::string& text : asked_problems(request)) {
     for (const std::string& target : request.targets.empty() ? any : request.targets) {
       for (const std::string& family : request.families.empty() ? any : request.families)
         cells.push_back({parse_problem(text), {target, family, request.threads}});

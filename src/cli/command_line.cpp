@@ -46,6 +46,14 @@ Prints one JSON object a line for each problem, target and family: medians of ro
   regard bench fwd bf16 h=16 s=4096 d=128 mask=causal --target cuda --peers torch,flash_attn,cudnn
 )";
 
+constexpr const char* tune_footer = R"(
+Measures the candidates of each problem on this machine, in turns and with a cold cache, and writes the one to use into
+a file of tuning records, which REGARD_TUNING=FILE follows (docs/tuning.md). Ctrl-C keeps what is known by then.
+  regard tune "fwd bf16 hq=32 hk=8 sq=1 sk=8192 d=128" --out my.tuning
+  REGARD_RECORD=seen.txt ./program; regard tune --record seen.txt --out my.tuning --seconds 600
+  regard tune --check my.tuning     # measures again; exit code 1: a record is not the fastest any more
+)";
+
 constexpr const char* explain_footer = R"(
 Answers for every target, also for those that this machine does not have. A refusal is an answer: exit code 0.
   regard explain fwd bf16 b=1 hq=32 hk=8 sq=1 sk=32768 d=128
@@ -66,7 +74,8 @@ same bits, or within the bound of another order of sums where bits may differ; 1
 
 constexpr const char* report_footer = R"(
 One HTML file that needs no other: the machine, kernels by tier, and what the files say as tables and curves. They are
-what bench, run --json and rerun --json print, files of bench/results, and the lines of REGARD_VERIFY.
+what bench, run --json, rerun --json and tune --check --json print, files of bench/results, tuning records, and the
+lines of REGARD_VERIFY.
   regard bench --problems problems.txt > bench.jsonl
   regard rerun saved/call-0001 --oracle --json > rerun.json
   regard report bench.jsonl rerun.json --out report.html
@@ -160,7 +169,7 @@ std::string unusable_word(const std::string& text) {
   return empty_word(text);
 }
 
-constexpr std::uint64_t most_rounds = 1'000'000, most_kernels = 1'000'000;
+constexpr std::uint64_t most_rounds = 1'000'000, most_kernels = 1'000'000, most_seconds = 1'000'000;
 
 /// CLI11's tree and the variables that it writes to.
 struct CommandLine {
@@ -204,6 +213,7 @@ struct CommandLine {
 
   void add_run();
   void add_bench();
+  void add_tune();
   void add_others();
 
   CommandLine() {
@@ -214,6 +224,7 @@ struct CommandLine {
     app.require_subcommand(1);
     add_run();
     add_bench();
+    add_tune();
     add_others();
   }
 };
@@ -264,6 +275,22 @@ void CommandLine::add_bench() {
   bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");
 }
 
+void CommandLine::add_tune() {
+  CLI::App* tune = verb("tune", "Measure candidates and write tuning records of the fastest", tune_footer);
+  problem(tune);
+  words(tune, "--target", request.targets, "Targets to tune for; by default the best of this machine")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  number(tune, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
+  tune->add_option("--problems", request.problems, "File with one problem per line; - is standard input")
+      ->check(empty_word);
+  words(tune, "--record", request.record, "The problems that REGARD_RECORD wrote into a file");
+  words(tune, "--out", request.out, "The file of tuning records; what it has for other problems stays");
+  words(tune, "--check", request.check_file, "Measure the records of this file again");
+  number(tune, "--seconds", request.seconds, "How long it may take in all", 0, most_seconds);
+  number(tune, "--seed", request.seed, "Seed of the random inputs");
+}
+
 void CommandLine::add_others() {
   CLI::App* explain =
       verb("explain", "Print every candidate for a problem, with its verdict", explain_footer);
@@ -287,7 +314,7 @@ void CommandLine::add_others() {
 
   CLI::App* report =
       verb("report", "Write a page about this machine and what files of results say", report_footer);
-  words(report, "file", request.paths, "Files of bench, run --json, rerun --json or REGARD_VERIFY");
+  words(report, "file", request.paths, "Files of bench, run --json, rerun --json, tune or REGARD_VERIFY");
   words(report, "-o,--out", request.out, "The page; by default report.html");
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);

@@ -12,6 +12,7 @@ Answer dispatch(const Request& request) {
   } verbs[] = {
       {"run", run_verb},
       {"bench", bench_verb},
+      {"tune", tune_verb},
       {"explain", explain_verb},
       {"list", list_verb},
       {"rerun", rerun_verb},

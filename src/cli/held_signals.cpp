@@ -9,6 +9,7 @@ namespace {
 constexpr std::array<int, 4> ending = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 std::atomic<int> noted{0};
+int objects = 0;
 
 void note(int signal) {
   noted = signal;
@@ -17,6 +18,7 @@ void note(int signal) {
 }  // namespace
 
 HeldSignals::HeldSignals() {
+  if (objects++ > 0) return;
   noted = 0;
   struct sigaction action{}, before{};
   action.sa_handler = note;  // without SA_RESTART: a blocked write returns
@@ -28,6 +30,7 @@ HeldSignals::HeldSignals() {
 }
 
 HeldSignals::~HeldSignals() {
+  if (--objects > 0) return;
   for (std::size_t i = 0; i < ending.size(); ++i) {
     if (held_[i]) std::signal(ending[i], SIG_DFL);
   }

@@ -15,9 +15,9 @@ std::int64_t bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-OnTarget::OnTarget(const Tensors& tensors, const Plan& plan)
+OnTarget::OnTarget(const Tensors& tensors, const Plan& plan, bool copied)
     : target_(plan.target()), arguments_(tensors.arguments()) {
-  if (!plan.on_gpu()) return;
+  if (!plan.on_gpu() && !copied) return;
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
     Tensor tensor = arguments_[role];

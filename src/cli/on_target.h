@@ -11,7 +11,8 @@ namespace regard::cli {
 
 class OnTarget {
  public:
-  OnTarget(const Tensors&, const Plan&);
+  /// `copied`: also on a CPU.
+  OnTarget(const Tensors&, const Plan&, bool copied = false);
 
   const Arguments& arguments() const { return arguments_; }
   /// Until the target has finished everything.

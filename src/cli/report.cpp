@@ -205,6 +205,18 @@ std::string reruns_section(const std::vector<Rerun>& reruns) {
   return section("Saved calls that were run again", html_table(rows));
 }
 
+std::string tuned_section(const std::vector<Tuned>& tuned) {
+  if (tuned.empty()) return "";
+  Table rows = {{"problem", "on", "candidate", "ms", "beside", "ms", "times as fast", "measured again"}};
+  for (const Tuned& row : tuned) {
+    const bool both = row.ms > 0 && row.beside_ms > 0;
+    rows.push_back({row.problem, row.where, row.candidate, row.ms > 0 ? figure(row.ms) : "", row.beside,
+                    row.beside_ms > 0 ? figure(row.beside_ms) : "",
+                    both ? figure(row.beside_ms / row.ms) : "", row.verdict});
+  }
+  return section("Tuning records, beside the cost model's choices", html_table(rows));
+}
+
 std::string compared_section(const std::vector<Compared>& compared) {
   if (compared.empty()) return "";
   Table rows = {{"problem", "beside", "difference"}};
@@ -219,7 +231,7 @@ Answer report_verb(const Request& request) {
   for (const std::string& path : request.paths) add_file(path, rows);
   std::string body = machine_section(json_of(regard::info())) + kernels_section(json_of(regard::list())) +
                      counters_section(rows.counters) + measured_section(rows.measured) +
-                     checked_section(rows.checked) + reruns_section(rows.reruns) +
+                     checked_section(rows.checked) + reruns_section(rows.reruns) + tuned_section(rows.tuned) +
                      compared_section(rows.compared);
   if (rows.left_out > 0) {
     body += fmt::format("<p class=\"note\">{} other JSON object{} in the files {} left out.</p>\n",
@@ -235,6 +247,7 @@ Answer report_verb(const Request& request) {
                        {"measured", rows.measured.size()},
                        {"checked", rows.checked.size()},
                        {"reruns", rows.reruns.size()},
+                       {"tuned", rows.tuned.size()},
                        {"compared", rows.compared.size()},
                        {"left_out", rows.left_out}};
   return {request.json ? json_text(answer, 2) + "\n" : fmt::format("wrote     {}\n", printable(path))};

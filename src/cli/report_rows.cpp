@@ -110,9 +110,37 @@ bool add_rerun(const Json& report, ReportRows& rows) {
   return true;
 }
 
+bool add_tuned(const Json& object, ReportRows& rows) {
+  if (!object.contains("candidate") || !object.contains("problem")) return false;
+  Tuned row{.problem = text_of(object, "problem"), .candidate = text_of(object, "candidate")};
+  if (object.contains("tuning")) {
+    const std::int64_t threads = object.at("threads").get<std::int64_t>();
+    row.where = fmt::format("{}, {}{}", text_of(object, "target"), text_of(object, "device"),
+                            threads == 0 ? "" : fmt::format(", {} threads", threads));
+    const std::map<std::string, double> times = numbers_of(object, "times");
+    row.beside = text_of(object, "by_cost");
+    if (const auto found = times.find(row.candidate); found != times.end()) row.ms = found->second;
+    if (const auto found = times.find(row.beside); found != times.end()) row.beside_ms = found->second;
+  } else {
+    row.verdict = object.at("verdict").get<std::string>();
+    row.beside = text_of(object, "faster");
+    if (object.contains("ms")) row.ms = number_of(object["ms"]);
+    if (object.contains("faster_ms")) row.beside_ms = number_of(object["faster_ms"]);
+  }
+  rows.tuned.push_back(std::move(row));
+  return true;
+}
+
 bool add_json(const Json& object, ReportRows& rows) {
+  if (object.is_array()) {
+    bool any = false;
+    for (const Json& element : object) any |= add_json(element, rows);
+    return any;
+  }
   if (!object.is_object()) return false;
-  if (add_measured(object, rows) || add_run(object, rows) || add_rerun(object, rows)) return true;
+  if (add_measured(object, rows) || add_run(object, rows) || add_rerun(object, rows) ||
+      add_tuned(object, rows))
+    return true;
   ++rows.left_out;
   return false;
 }
@@ -155,9 +183,10 @@ void add_file(const std::string& path, ReportRows& rows) {
     fail_with(printable(path) + ": a report in it lacks a member that all of its kind have");
   }
   if (any) return;
-  fail_with(printable(path) +
-            ": it has nothing that `regard bench`, `regard run --json`, `regard rerun --json` or "
-            "REGARD_VERIFY writes");
+  fail_with(
+      printable(path) +
+      ": it has nothing that `regard bench`, `regard run --json`, `regard rerun --json`, `regard tune` or "
+      "REGARD_VERIFY writes");
 }
 
 }  // namespace regard::cli

@@ -28,6 +28,14 @@ struct Rerun {
   std::int64_t different = 0, outside = 0;
 };
 
+/// A tuning record, or one that `regard tune --check` measured again.
+struct Tuned {
+  std::string problem, where, candidate, verdict;
+  double ms = 0;
+  std::string beside;  ///< the cost model's choice, or what is faster now
+  double beside_ms = 0;
+};
+
 /// A comparison that REGARD_VERIFY printed as text.
 struct Compared {
   std::string problem, beside, text;
@@ -37,6 +45,7 @@ struct ReportRows {
   std::vector<Measured> measured;
   std::vector<Checked> checked;
   std::vector<Rerun> reruns;
+  std::vector<Tuned> tuned;
   std::vector<Compared> compared;
   std::map<std::string, std::int64_t> counters;  ///< of all runs together
   std::int64_t left_out = 0;                     ///< JSON objects that are none of these

@@ -44,6 +44,10 @@ struct Request {
   std::string commit;
   int rounds = 7;
 
+  // tune, which also takes `problems`, `record` and `out`
+  std::string check_file;
+  int seconds = 60;
+
   // explain
   bool all = false;  ///< list every refused candidate individually
 

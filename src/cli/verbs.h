@@ -15,6 +15,7 @@ struct Answer {
 
 Answer run_verb(const Request&);
 Answer bench_verb(const Request&);
+Answer tune_verb(const Request&);
 Answer explain_verb(const Request&);
 Answer list_verb(const Request&);
 Answer rerun_verb(const Request&);

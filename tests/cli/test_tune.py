@@ -1,0 +1,115 @@
+"""`regard tune` measures candidates and writes records, which plans follow."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import COMMAND, environment
+
+DECODE = "fwd fp32 b=1 hq=4 hk=1 sq=1 sk=300 d=64"
+ON = "--target=cpu-generic --threads=1"
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def tuned(regard, tmp_path):
+    """A file with a record of one problem."""
+    done = regard("tune", DECODE, ON, "--seconds=1 --out=my.tuning")
+    assert done.code == 0, done.err
+    assert "cost model" in done.out
+    return tmp_path / "my.tuning"
+
+
+def test_a_record_of_what_was_measured(regard, tuned):
+    (record,) = records(tuned)
+    assert record["problem"] == DECODE
+    assert (record["target"], record["threads"]) == ("cpu-generic", 1)
+    assert record["candidate"] in record["times"] and record["by_cost"] in record["times"]
+    assert all(len(digest) == 64 for digest in record["kernels"].values()) and record["kernels"]
+    explained = json.loads(regard("explain", DECODE, ON, "--json", REGARD_TUNING=tuned).out)
+    assert explained["chosen_by"] == "record"
+    assert str(tuned) in explained["record"]
+    assert json.loads(regard("explain", DECODE, ON, "--json").out)["chosen_by"] == "cost"
+
+
+def test_other_records_of_the_file_stay(regard, tuned):
+    (first,) = records(tuned)
+    done = regard("tune", DECODE.replace("d=64", "d=32"), ON, "--seconds=0 --out=my.tuning --json")
+    assert [record["problem"] for record in json.loads(done.out)] == [DECODE, DECODE.replace("d=64", "d=32")]
+    regard("tune", DECODE.replace("sk=300", "sk=290"), ON, "--seconds=0 --out=my.tuning")  # of the same bucket
+    problems = [record["problem"] for record in records(tuned)]
+    assert problems == [DECODE.replace("d=64", "d=32"), DECODE.replace("sk=300", "sk=290")]
+
+
+def test_the_problems_of_a_run(regard, tmp_path):
+    regard("run", DECODE, ON, "--repeat=0 --no-check", REGARD_RECORD="seen.txt")
+    regard("run", DECODE.replace("sk=300", "sk=301"), ON, "--repeat=0 --no-check", REGARD_RECORD="seen.txt")
+    done = regard("tune --record=seen.txt --threads=1 --seconds=0 --out=my.tuning")
+    assert done.code == 0, done.err
+    assert [record["problem"] for record in records(tmp_path / "my.tuning")] == [DECODE]
+
+
+def test_a_check_measures_again(regard, tuned):
+    (record,) = records(tuned)
+    done = regard("tune --seconds=1 --json --check", tuned)
+    (row,) = json.loads(done.out)
+    assert row["verdict"] in ("holds", "moved")
+    assert done.code == (row["verdict"] == "moved")
+    # A candidate that is slower by an order of magnitude than what was recorded as the slower one.
+    record["candidate"], record["by_cost"] = "cpu_generic_forward", record["candidate"]
+    record["times"] = {"cpu_generic_forward": 1e-3, record["by_cost"]: 1.0}
+    record["kernels"] = {}
+    tuned.write_text(json.dumps(record))
+    done = regard("tune --seconds=1 --check", tuned)
+    assert done.code == 1, done.out
+    assert done.out.startswith("moved: ")
+
+
+def test_a_check_says_why_a_record_is_left_out(regard, tuned):
+    (record,) = records(tuned)
+    tuned.write_text(json.dumps(record | {"device": "another chip"}))
+    done = regard("tune --check", tuned)
+    assert done.code == 0
+    assert done.out.startswith("left out: ") and "it is for another chip" in done.out
+
+
+def test_bad_input(regard, tuned, tmp_path):
+    (tmp_path / "other").write_text("hello\n")
+    before = tuned.read_text()
+    for words, code, sentence in [
+        (f"tune {DECODE}", 2, "--out is required"),
+        ("tune --out=my.tuning", 2, "a problem is missing"),
+        (f"tune {DECODE} --out=other", 2, "other:1: no tuning record"),
+        ("tune --check=missing", 2, "missing"),
+        (f"tune {DECODE} --check=my.tuning", 2, "takes no problems"),
+        (f"tune {DECODE} --out=my.tuning --target=cpu-genric", 2, "did you mean"),
+        ("tune fwd fp32 h=1 s=8 d=600 --out=my.tuning", 2, "d=600"),
+    ]:
+        done = regard(words)
+        assert (done.code, sentence in done.err) == (code, True), (words, done)
+    done = regard(f"explain {DECODE}", REGARD_TUNING="other")
+    assert done.code == 2 and done.err.startswith("regard: REGARD_TUNING: other:1: ")
+    assert tuned.read_text() == before
+
+
+def test_ctrl_c_keeps_what_is_known(tmp_path, cache):
+    out = tmp_path / "my.tuning"
+    slow = "fwd fp32 b=1 h=8 s=2048 d=64"
+    words = ["tune", DECODE, slow, *ON.split(), "--seconds=600", "--out", out]
+    settings = environment(REGARD_CACHE_DIR=str(cache))
+    with subprocess.Popen([COMMAND, *words], env=settings, stderr=subprocess.PIPE, cwd=tmp_path, text=True) as process:
+        end = time.monotonic() + 60
+        while not out.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        err = process.stderr.read()
+    assert process.returncode == -signal.SIGINT
+    assert "1 of 2 problems are in" in err
+    assert [record["problem"] for record in records(out)] == [DECODE]
