@@ -17,7 +17,8 @@ Status write_bundle_output(const Manifest& manifest, const std::string& path, st
   std::vector<BundleInput> inputs;
   for (Built& built : kernels)
     inputs.push_back({built.kernel->text, built.source, built.identity, std::move(built.entry)});
-  const BundleAbout about{manifest.name_space, REGARD_VERSION, std::string(word(manifest.undeclared))};
+  BundleAbout about{manifest.name_space, REGARD_VERSION, std::string(word(manifest.undeclared))};
+  for (const TunedProblem& one : manifest.tuning) about.tuning += print(one.record) + "\n";
   return write_bundle(path, about, std::move(inputs));
 }
 

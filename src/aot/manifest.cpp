@@ -27,6 +27,8 @@ std::string_view word(Output output) {
 
 namespace {
 
+constexpr std::uint64_t longest_tuning = 64 << 20;
+
 /// Reads one manifest; relative paths in it start at its folder.
 class Reader {
  public:
@@ -132,11 +134,14 @@ class Reader {
     const toml::table* table = value.node.as_table();
     if (table == nullptr) return value.wrong("a table, [build]");
     has_build_ = true;
+    std::string tuning;
+    int tuning_line = 0;
     const std::map<std::string_view, TomlReader> readers = {
         {"namespace", [this](const TomlValue& v) { return read_namespace(v, manifest_.name_space); }},
         {"targets", [this](const TomlValue& v) { return read_targets(v); }},
         {"output", [this](const TomlValue& v) { return read_outputs(v); }},
         {"undeclared", [this](const TomlValue& v) { return read_undeclared(v); }},
+        {"tuning", [&](const TomlValue& v) { return tuning_line = line_of(v.node), v.text(tuning); }},
     };
     if (Status status = read_table(*table, file_, readers); !status) return status;
     const int line = line_of(value.node);
@@ -147,6 +152,32 @@ class Reader {
       return wrong(line, fmt::format("the output '{}' needs a 'namespace', which its names have in them",
                                      word(output)));
     }
+    return tuning_line == 0 ? Status() : take_tuning(tuning, tuning_line);
+  }
+
+  /// What was measured is a problem of the build, with exactly the kernels of its record.
+  Status take_tuning(const std::string& name, int line) {
+    const std::string path = beside(name);
+    const Result<std::string> text = read_file(path, longest_tuning, Links::followed);
+    if (!text) {
+      return wrong(line, Error(text.error().kind, fmt::format("the tuning records {} cannot be read: {}",
+                                                              in_quotes(path), text.error().message)));
+    }
+    Result<std::vector<TunedProblem>> records = parse_tuning(*text, path);
+    if (!records) return wrong(line, records.error());
+    if (records->empty()) return wrong(line, fmt::format("{} has no tuning records", in_quotes(path)));
+    manifest_.records.push_back(path);
+    Manifest::Variants variants{line, "tuning " + printable(name), {}, {}};
+    for (TunedProblem& one : *records) {
+      const Result<const Target*> target = find_target(one.record.target);
+      const Result<Problem> problem = parse(one.record.problem);
+      if (!target) return wrong(line, target.error());
+      if (!problem) return wrong(line, problem.error());
+      variants.problems.push_back({*problem, *target, printable(path), line});
+      if (std::ranges::find(manifest_.targets, *target) != manifest_.targets.end())
+        manifest_.tuning.push_back(std::move(one));
+    }
+    manifest_.variants.push_back(std::move(variants));
     return {};
   }
 

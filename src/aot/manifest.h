@@ -11,6 +11,7 @@
 #include "bundle/about.h"
 #include "plan/kernel_key.h"
 #include "plan/target.h"
+#include "plan/tuning.h"
 #include "plan/variant.h"
 
 namespace regard::aot {
@@ -34,6 +35,7 @@ struct Manifest {
   std::vector<Output> outputs = {Output::bundle};
   Undeclared undeclared = Undeclared::jit;
   int undeclared_line = 0;
+  std::vector<TunedProblem> tuning;  ///< the records of its targets
   bool wants(Output output) const { return std::ranges::find(outputs, output) != outputs.end(); }
   bool makes_library() const { return wants(Output::shared) || wants(Output::archive); }
 
@@ -44,10 +46,11 @@ struct Manifest {
     std::string where;     ///< "seen.txt:12"
     int line;              ///< of the manifest
   };
-  /// One [[variants]] table.
+  /// One [[variants]] table, or the tuning records.
   struct Variants {
     int line;
-    std::string what;               ///< for people: "product", "profile flash", "problems", "record seen.txt"
+    std::string
+        what;  ///< for people: "product", "profile flash", "problems", "record seen.txt", "tuning my.tuning"
     std::vector<Variant> products;  ///< from its own lists, or from a profile
     std::vector<Asked> problems;
   };
@@ -67,7 +70,7 @@ struct Manifest {
   };
   std::vector<Binary> binaries;
 
-  std::vector<std::string> records;   ///< their paths
+  std::vector<std::string> records;   ///< their paths, and that of the tuning records
   std::vector<std::string> warnings;  ///< sentences: what was left out
 };
 

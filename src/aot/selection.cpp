@@ -143,7 +143,8 @@ class Selector {
         is_asked = true;
         Selection::Count& count = sum.counts[i];
         ++count.asked;
-        const Result<std::vector<KernelKey>> keys = keys_of_problem(asked.problem, *manifest_.targets[i]);
+        const Result<std::vector<KernelKey>> keys =
+            keys_of_problem(asked.problem, *manifest_.targets[i], manifest_.tuning);
         if (is_scarce(keys)) return tl::unexpected(keys.error());
         if (!keys) {
           if (++count.unserved == 1) count.why = keys.error().message;
@@ -231,15 +232,38 @@ Result<Selection> select(const Manifest& manifest, Detail detail) {
   return Selector(manifest).select(detail);
 }
 
-Result<std::vector<KernelKey>> keys_of_problem(const Problem& problem, const Target& target) {
+namespace {
+
+/// What is planned for a problem: for each device and number of threads that records know, the nearest
+/// record's candidate; without any, the cost model's choice for every number of threads.
+std::vector<PlanOptions> options_of(const Problem& problem, const Target& target,
+                                    std::span<const TunedProblem> tuning) {
+  std::vector<PlanOptions> all;
+  std::set<std::pair<std::string, std::int64_t>> known;
+  if (!problem.batch_invariant) {
+    for (const TunedProblem* one : nearest_records(tuning, problem, target.name)) {
+      const TuningRecord& record = one->record;
+      if (known.emplace(record.device, record.threads).second)
+        all.push_back(
+            {.threads = std::max(static_cast<int>(record.threads), 1), .recorded = record.candidate});
+    }
+  }
+  if (!all.empty()) return all;
+  for (const int threads : target.on_cpu() ? numbers_of_threads() : std::vector{1})
+    all.push_back({.threads = threads});
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<KernelKey>> keys_of_problem(const Problem& problem, const Target& target,
+                                               std::span<const TunedProblem> tuning) {
   std::vector<KernelKey> keys;
   const auto take = [&keys](const Plan& planned) {
     for (const Stage& stage : planned.stages)
       if (std::ranges::find(keys, stage.key) == keys.end()) keys.push_back(stage.key);
   };
-  for (const int threads : target.on_cpu() ? numbers_of_threads() : std::vector{1}) {
-    PlanOptions options;
-    options.threads = threads;
+  for (const PlanOptions& options : options_of(problem, target, tuning)) {
     const Result<Plan> planned = plan(problem, target, options);
     if (!planned) return tl::unexpected(planned.error());
     take(*planned);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,9 @@ Result<Selection> select(const Manifest&, Detail = Detail::kernels);
 std::string to_json(const Manifest&, const Selection&, Detail);
 
 /// The kernels of a problem on any machine: for every number of threads and, on a GPU, also those used where
-/// the layout of the tensors does not permit tensor maps.
-Result<std::vector<KernelKey>> keys_of_problem(const Problem&, const Target&);
+/// the layout of the tensors does not permit tensor maps. If there are tuning records for it, only the
+/// kernels that these choose.
+Result<std::vector<KernelKey>> keys_of_problem(const Problem&, const Target&,
+                                               std::span<const TunedProblem> tuning = {});
 
 }  // namespace regard::aot

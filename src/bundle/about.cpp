@@ -27,7 +27,13 @@ namespace {
 using Member = std::pair<std::string_view, std::string BundleAbout::*>;
 constexpr Member members[] = {{"title", &BundleAbout::title},
                               {"version", &BundleAbout::version},
-                              {"undeclared", &BundleAbout::undeclared}};
+                              {"undeclared", &BundleAbout::undeclared},
+                              {"tuning", &BundleAbout::tuning}};
+
+/// A bundle without records does not mention them, so that an earlier Regard reads it.
+bool can_be_absent(const Member& member) {
+  return member.second == &BundleAbout::tuning;
+}
 
 Status check(const BundleAbout& about) {
   if (std::ranges::find(answers, about.undeclared) != std::end(answers)) return {};
@@ -47,7 +53,9 @@ Result<std::string> print(const BundleAbout& about) {
   if (const Status right = check(about); !right) return tl::unexpected(right.error());
   JsonWriter json;
   json.object([&] {
-    for (const auto& [name, text] : members) json.member(name, about.*text);
+    for (const Member& member : members)
+      if (!can_be_absent(member) || !(about.*member.second).empty())
+        json.member(member.first, about.*member.second);
   });
   return json.take();
 }
@@ -71,7 +79,8 @@ Result<BundleAbout> parse_about(std::string_view json) {
   });
   if (!read) return tl::unexpected(read.error());
   for (std::size_t i = 0; i < given.size(); ++i)
-    if (!given[i]) return invalid("its description has no " + in_quotes(members[i].first));
+    if (!given[i] && !can_be_absent(members[i]))
+      return invalid("its description has no " + in_quotes(members[i].first));
   return check(about).map([&] { return std::move(about); });
 }
 

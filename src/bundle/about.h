@@ -29,7 +29,7 @@ namespace regard::bundle {
 
 /// The error says what cannot be written.
 Result<std::string> print(const BundleAbout&);
-/// Strict: exactly these members, each once.
+/// Strict: exactly these members, each once; only `tuning` can be absent.
 Result<BundleAbout> parse_about(std::string_view json);
 
 }  // namespace regard::bundle

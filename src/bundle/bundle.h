@@ -36,9 +36,10 @@ struct BundleKernel {
 
 /// What a bundle says about itself.
 struct BundleAbout {
-  std::string title;       ///< the namespace of the manifest that it was made from, or empty
-  std::string version;     ///< of the Regard that made it
-  std::string undeclared;  ///< what happens to a kernel that is not in it: a word of bundle/about.h
+  std::string title;        ///< the namespace of the manifest that it was made from, or empty
+  std::string version;      ///< of the Regard that made it
+  std::string undeclared;   ///< what happens to a kernel that is not in it: a word of bundle/about.h
+  std::string tuning = {};  ///< lines of tuning records (docs/tuning.md), or empty
   friend bool operator==(const BundleAbout&, const BundleAbout&) = default;
 };
 

@@ -63,7 +63,9 @@ Result<BundleAbout> about_of(std::span<const std::shared_ptr<const Bundle>> bund
   const Bundle& first = *bundles.front();
   BundleAbout about = first.about();
   about.version = version;
+  about.tuning.clear();
   for (const auto& part : bundles) {
+    about.tuning += part->about().tuning;
     if (part->about().title != first.about().title) about.title.clear();
     if (part->about().undeclared != about.undeclared)
       return invalid(fmt::format("{} was built with undeclared = {} and {} with {}; build them the same way",

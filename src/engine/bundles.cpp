@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "bundle/access.h"
 #include "bundle/trusted_keys.h"
+#include "engine/choice.h"
 
 namespace regard {
 
@@ -228,7 +229,9 @@ Status add_bundle(const std::string& path, NamedBy named_by) {
                   [&](const OpenBundle& other) { return other.path == path || decides_now(other); });
     list->others.push_back(std::move(added));
     ++list->changes;
-    if (replace(*before, std::move(list))) return {};
+    if (!replace(*before, std::move(list))) continue;
+    if (!(*bundle)->about().tuning.empty()) note_choice_change();
+    return {};
   }
 }
 

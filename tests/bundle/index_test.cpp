@@ -132,6 +132,8 @@ TEST(Index, AForgedDescriptionIsRefused) {
       {"[]", "its description is not a JSON object"},
       {R"({"title":"a","version":"1","undeclared":"jit"} x)", "its description is not valid at byte "},
       {R"({"version":"1","undeclared":"jit"})", "its description has no 'title'"},
+      {R"({"title":"a","version":"1","undeclared":"jit","tuning":1})",
+       "its description has a 'tuning' that is not a text"},
       {R"({"title":"a","version":"1","undeclared":"jitt"})",
        "its description says undeclared = 'jitt'; did you mean 'jit'?"},
       {R"({"title":"a","version":"1","undeclared":"jit","titel":"b"})",
