@@ -207,7 +207,8 @@ std::string reruns_section(const std::vector<Rerun>& reruns) {
 
 std::string tuned_section(const std::vector<Tuned>& tuned) {
   if (tuned.empty()) return "";
-  Table rows = {{"problem", "on", "candidate", "ms", "beside", "ms", "times as fast", "measured again"}};
+  Table rows = {
+      {"problem", "on", "candidate", "ms", "beside", "ms beside", "times as fast", "measured again"}};
   for (const Tuned& row : tuned) {
     const bool both = row.ms > 0 && row.beside_ms > 0;
     rows.push_back({row.problem, row.where, row.candidate, row.ms > 0 ? figure(row.ms) : "", row.beside,

@@ -161,3 +161,22 @@ def test_a_file_that_says_nothing_is_an_error(regard, tmp_path, text):
     (tmp_path / "file").write_text(text)
     shown = regard("report file")
     assert shown.code == 2 and shown.err.startswith("regard: file: ") and not (tmp_path / "report.html").exists()
+
+
+def test_tuning_records(page, tmp_path):
+    record = {"tuning": 1, "problem": "fwd fp32 s=8 d=16", "target": "cpu-avx2", "device": "A <CPU>", "threads": 2}
+    record |= {"candidate": "fast", "by_cost": "slow", "times": {"fast": 0.5, "slow": 0.75}}
+    (tmp_path / "my.tuning").write_text(json.dumps(record) + "\n" + json.dumps(record | {"candidate": "slow"}) + "\n")
+    moved = {"problem": "p", "candidate": "fast", "verdict": "moved", "ms": 2.0, "faster": "other", "faster_ms": 1.0}
+    (tmp_path / "check.json").write_text(json.dumps([moved, {"problem": "q", "candidate": "c", "verdict": "left out"}]))
+    table = rows(page("my.tuning check.json"), "Tuning records, beside the cost model's choices")
+    shown = [
+        (row["candidate"], row["ms"], row["ms beside"], row["times as fast"], row["measured again"]) for row in table
+    ]
+    assert shown == [
+        ("fast", "0.5", "0.75", "1.5", ""),
+        ("slow", "0.75", "0.75", "1", ""),
+        ("fast", "2", "1", "0.5", "moved"),
+        ("c", "", "", "", "left out"),
+    ]
+    assert table[0]["on"] == "cpu-avx2, A <CPU>, 2 threads"
