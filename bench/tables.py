@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import pictures
+from bench import pictures, regret
 from bench.amd import tables as amd_tables
 from bench.compile import tables as compile_tables
 from bench.cpu import cache_tables as cpu_cache_tables
@@ -39,6 +39,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "gpu-summary": ("gpu", gpu_tables.summary, False),
     "backward": ("backward", gpu_tables.backward, True),
     "backward-summary": ("backward", gpu_tables.backward_summary, False),
+    "regret": ("regret", regret.summary, True),
     "caches": ("caches", cache_tables.caches, True),
     "mla": ("mla", cache_tables.latent, True),
     "training": ("training", gpu_tables.training, True),

@@ -14,7 +14,7 @@ import regard
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench import tables  # noqa: E402
+from bench import regret, tables  # noqa: E402
 from bench.compile import tables as compile_tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
 from bench.gpu import backward_cells, cache_tables, cells  # noqa: E402
@@ -333,3 +333,26 @@ def test_cpu_seconds_of_compiles_stand_beside_their_goals():
     assert "| gfx942 | 3 | 0.75 ✗ | 3.10 ✗ | 150 |" in text
     assert "| gfx1100 | 1 | 0.60 | 0.60 | 150 |" in text
     assert "| all of them | 4 | 0.68 | 3.10 ✗ | 150 |" in text
+
+
+def test_regret_is_the_time_of_the_models_choice_over_the_fastest():
+    record = {"problem": "p", "target": "t", "threads": 2, "candidate": "a", "by_cost": "b", "times": {"a": 2, "b": 3}}
+    line = regret.line_of("decode", record)
+    assert (line["regret"], line["kind"], line["times_ms"]) == (1.5, "decode", {"a": 2, "b": 3})
+    origin = {"machine": "a CPU", "date": "2026-01-31", "commit": "abc"}
+    lines = [{**line, **origin, "regret": 1 + i / 10} for i in range(10)]
+    lines.append({**line, **origin, "times_ms": {"a": 1.0}, "regret": 1.0})  # no choice at all
+    text = "\n".join(regret.summary(lines))
+    assert "| decode | 10 | 1 | 1.50 | 1.42 | 1.90 | 1.90 |" in text
+    assert "forward |" not in text
+    again = regret.confirmed([{**line, "problem": "q"}, line], [{**line, "regret": 1.2}])
+    assert [one["regret"] for one in again] == [1.5, 1.2]
+
+
+def test_random_problems_are_problems():
+    for kind in regret.KINDS:
+        generator = regret.random.Random(3)
+        texts = {regret.random_problem(kind, generator, on_gpu) for on_gpu in (False, True) for _ in range(20)}
+        assert len(texts) > 20
+        assert all(regard.Problem(text) for text in texts)
+        assert all(text.startswith("bwd") == (kind == "backward") for text in texts)
