@@ -30,7 +30,7 @@ std::vector<std::string> worth_measuring(const Json& explanation) {
       accepted.emplace_back(verdict.at("seconds").get<double>(), verdict.at("candidate").get<std::string>());
   if (accepted.empty())
     throw error(REGARD_REFUSED, explanation.value("refusal", "nothing computes the problem"));
-  std::ranges::stable_sort(accepted, {}, [](const auto& pair) { return pair.first; });
+  std::ranges::sort(accepted);
   const double most = accepted.front().first * not_worth_measuring;
   std::vector<std::string> names{explanation.at("by_cost").get<std::string>()};
   for (const auto& [seconds, name] : accepted)

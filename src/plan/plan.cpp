@@ -160,7 +160,9 @@ Result<Decision> decide(const Problem& problem, const Target& target, const Plan
     if (trial.plan) ranked.push_back(&trial);
   if (ranked.empty()) return Decision{};
   if (problem.batch_invariant) return Decision{ranked.front(), ranked.front(), ChosenBy::order, {}};
-  std::ranges::stable_sort(ranked, [](const Trial* a, const Trial* b) { return cheaper(*a, *b); });
+  // They lie in the order of the table.
+  std::ranges::sort(
+      ranked, [](const Trial* a, const Trial* b) { return cheaper(*a, *b) || (!cheaper(*b, *a) && a < b); });
   Decision decision{ranked.front(), ranked.front(), ChosenBy::cost, {}};
   if (!options.recorded.empty()) {
     if (Trial* const recorded = named(ranked, options.recorded)) {

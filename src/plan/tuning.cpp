@@ -198,8 +198,9 @@ std::vector<const TunedProblem*> nearest_records(std::span<const TunedProblem> r
     if (one.record.target != target) continue;
     if (const int steps = steps_between(bucket, one.bucket); steps >= 0) near.emplace_back(steps, &one);
   }
-  std::ranges::reverse(near);
-  std::ranges::stable_sort(near, {}, [](const auto& pair) { return pair.first; });
+  std::ranges::sort(near, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  });
   std::vector<const TunedProblem*> sorted;
   for (const auto& [steps, one] : near) sorted.push_back(one);
   return sorted;
