@@ -136,6 +136,24 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_GRAD_LSE,     /* like LSE: the gradient of what is differentiated with respect to it (`dlse`) */
   REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv. In
                         * Q's type with `descale=columns` */
+  /* What score= and keep= read, in the order of tensors=; any sizes from 1 on, any strides. fp32: or bf16,
+   * fp16; int32: or int64, of which the low 32 bits count, or uint8; bool: uint8. Without dimensions: [1]. */
+  REGARD_CAPTURED_0,
+  REGARD_CAPTURED_1,
+  REGARD_CAPTURED_2,
+  REGARD_CAPTURED_3,
+  REGARD_CAPTURED_4,
+  REGARD_CAPTURED_5,
+  REGARD_CAPTURED_6,
+  REGARD_CAPTURED_7,
+  REGARD_GRAD_CAPTURED_0, /* fp32, the shape of CAPTURED_0 (`grads`) */
+  REGARD_GRAD_CAPTURED_1,
+  REGARD_GRAD_CAPTURED_2,
+  REGARD_GRAD_CAPTURED_3,
+  REGARD_GRAD_CAPTURED_4,
+  REGARD_GRAD_CAPTURED_5,
+  REGARD_GRAD_CAPTURED_6,
+  REGARD_GRAD_CAPTURED_7,
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;
@@ -169,6 +187,9 @@ REGARD_API double regard_problem_flops(const regard_problem* problem);
 /* How the problem uses a role, and the tensor it expects: dtype, rank, shape, strides of its layout. */
 REGARD_API regard_status regard_problem_tensor(const regard_problem* problem, regard_role role,
                                                regard_use* use, regard_tensor* expected);
+/* The role of a tensor that the problem's functions read, by its name in tensors=. */
+REGARD_API regard_status regard_problem_captured(const regard_problem* problem, const char* name,
+                                                 regard_role* role);
 /* Every word of problem text with its documentation, as a JSON array. */
 REGARD_API regard_status regard_problem_words(char** json);
 

@@ -162,6 +162,13 @@ class Problem {
   std::string json() const { return detail::text_of(regard_problem_json(get())); }
   double flops() const { return regard_problem_flops(get()); }  ///< visible pairs only
 
+  /// The role of a tensor that the problem's functions read, by its name in the word `tensors`.
+  regard_role captured(const std::string& name) const {
+    regard_role role = REGARD_ROLE_COUNT;
+    detail::require(regard_problem_captured(get(), detail::c_text(name, "name"), &role));
+    return role;
+  }
+
   /// How the problem uses a role, and the dtype, shape and strides it expects there (data is null).
   struct Expected {
     regard_use use = REGARD_UNUSED;

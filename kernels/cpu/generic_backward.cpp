@@ -7,11 +7,13 @@
 //   grad_kv    64 keys of a K/V head: walks the query rows of all heads of the group
 //   grad_bias  64 x 64 elements of a bias matrix: walks the heads that share it
 //   grad_sink  one head: walks its rows
+//   gradients of captured tensors, together: walks all scores, as any of them can read any element
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/kernel_arguments.h"
 
 namespace regard::generic {
 
@@ -48,9 +50,13 @@ struct GenericTile {
   float *sums_k, *sums_v, *sums;    // the sums of a block: like K, like V, like the scores
   float *earlier_kv, *earlier;      // for long sums (long_sum.h)
   float lse[tile_rows], delta[tile_rows];
+  FunctionRows function;
 
-  GenericTile(const Arguments& arguments, float* scratch)
-      : a(arguments), width_q(GenericLayout::padded(a.d)), width_v(GenericLayout::padded(a.dv)) {
+  GenericTile(const Arguments& arguments, const FunctionCall* call, float* scratch)
+      : a(arguments),
+        width_q(GenericLayout::padded(a.d)),
+        width_v(GenericLayout::padded(a.dv)),
+        function(arguments, call, scratch + GenericLayout(a.d, a.dv).backward_bytes() / 4) {
     const GenericLayout layout(a.d, a.dv);
     const auto take = [&scratch](i64 count) {
       scratch += count;
@@ -91,8 +97,9 @@ struct GenericTile {
     transpose_tile(v_columns, v, a.dv);
   }
 
-  /// What a gradient belongs to: scale * Q K^T, or the bias, which is added after the soft cap.
-  enum class Of { products, bias };
+  /// What a gradient belongs to: scale * Q K^T; the bias, which is added after the soft cap; or what a
+  /// function captures, whose gradients are added up row by row.
+  enum class Of { products, bias, captured };
 
   /// `weights` gets the factors of dO, `grads` the gradient of one of the two.
   void compute(const QueryRows& rows, i64 first_key, Of of = Of::products) {
@@ -100,9 +107,10 @@ struct GenericTile {
     make_product(weights, tile_keys, {q, width_q, 1}, k_columns, tile_keys, count, tile_keys, a.d);
     make_product(grads, tile_keys, {grad_o, width_v, 1}, v_columns, tile_keys, count, tile_keys, a.dv);
     for (i64 i = 0; i < rows.count; ++i) {
-      modify_row(rows, i, first_key, weights + i * tile_keys, slopes, bias_row);
+      modify_row(rows, i, first_key, weights + i * tile_keys, slopes, bias_row, function);
       if (drops(a)) draw_dropout(rows, i, first_key, keep);
       differentiate_row(i, of);
+      if (of == Of::captured) function.add_gradients(grads + i * tile_keys);
     }
   }
 
@@ -117,12 +125,28 @@ struct GenericTile {
         grad *= factor;
       }
       grad = p * (grad - delta[i]);
-      if (a.softcap > 0 && of == Of::products) grad *= load<Floats>(slopes + key % tile_keys);
+      if (of == Of::products && (a.softcap > 0 || function.has_score())) {
+        // Where the weight is 0, so is the gradient, even if the slope is infinite.
+        grad = select(p == 0.0f, Floats{}, grad * load<Floats>(slopes + key % tile_keys));
+      }
       store(weights + key, weight);
       store(grads + key, grad);
     }
   }
 };
+
+inline void clear_grad_captured(const FunctionCall& call) {
+  for (const CapturedTensor& tensor : call.tensors) {
+    if (!tensor.gradient) continue;
+    const i64* const sizes = tensor.sizes;  // 1 past the last dimension
+    const i64* const strides = tensor.gradient_strides;
+    for (i64 i = 0; i < sizes[0]; ++i)
+      for (i64 j = 0; j < sizes[1]; ++j)
+        for (i64 k = 0; k < sizes[2]; ++k)
+          for (i64 l = 0; l < sizes[3]; ++l)
+            tensor.gradient[i * strides[0] + j * strides[1] + k * strides[2] + l * strides[3]] = 0;
+  }
+}
 
 inline void make_grad_q(const Arguments& a, const QueryRows& rows, GenericTile& tile) {
   if (rows.count <= 0) return;
@@ -216,6 +240,26 @@ inline void make_grad_bias(const Arguments& a, const BiasHeads& shared, i64 firs
   }
 }
 
+/// One block adds up all gradients of captured tensors, so that every run gives the same bits.
+inline void make_grad_captured(const Arguments& a, GenericTile& tile) {
+  clear_grad_captured(tile.function.call());
+  for (i64 batch = 0; batch < a.b; ++batch) {
+    for (i64 head = 0; head < a.hq; ++head) {
+      for (i64 row = 0;; row += tile_rows) {
+        const QueryRows rows(a, batch, head, row);
+        if (rows.count <= 0) break;
+        tile.load_rows(rows);
+        const Range seen = rows.visible.common.any;
+        for (i64 key = seen.begin / tile_keys * tile_keys; key < seen.end; key += tile_keys) {
+          if (!rows.sees_any(key)) continue;
+          tile.load_keys(rows.sequence, rows.kv_head, key);
+          tile.compute(rows, key, GenericTile::Of::captured);
+        }
+      }
+    }
+  }
+}
+
 /// dsink = -sum of exp(sink - LSE) D: the sink's weight in each row; it has no value vector.
 inline void make_grad_sink(const Arguments& a, i64 head, float* temporary) {
   const float sink = a.sink[head];
@@ -236,13 +280,14 @@ inline void make_grad_sink(const Arguments& a, i64 head, float* temporary) {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const KernelArguments<GenericSchedule>&>(*arguments);
   const FlushToZero mode;
   const i64 row_tiles = ceil_divide(a.sq, generic::tile_rows),
             key_tiles = ceil_divide(a.sk, generic::tile_keys);
-  const auto grid = GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::BiasHeads::matrices(a),
-                                                 a.grad_sink != nullptr);
-  generic::GenericTile tile(a, static_cast<float*>(scratch));
+  const auto grid =
+      GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::BiasHeads::matrices(a),
+                                   a.grad_sink != nullptr, a.function && a.function->derivative_count > 0);
+  generic::GenericTile tile(a, a.function, static_cast<float*>(scratch));
 
   if (block < grid.grad_q) return generic::make_grad_q(a, generic::QueryRows::of_block(a, block), tile);
   block -= grid.grad_q;
@@ -257,5 +302,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
                                    block % tiles / key_tiles * generic::tile_rows,
                                    block % key_tiles * generic::tile_keys, tile);
   }
-  generic::make_grad_sink(a, block - grid.grad_bias, tile.grads);
+  block -= grid.grad_bias;
+  if (block < grid.grad_sink) return generic::make_grad_sink(a, block, tile.grads);
+  generic::make_grad_captured(a, tile);
 }

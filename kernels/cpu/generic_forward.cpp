@@ -10,6 +10,7 @@
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/kernel_arguments.h"
 
 namespace regard::generic {
 
@@ -17,12 +18,13 @@ constexpr i64 key_part = part_of_keys(tile_keys);
 
 class Forward {
  public:
-  Forward(const Arguments& a, const QueryRows& rows, float* scratch)
+  Forward(const Arguments& a, const FunctionCall* function, const QueryRows& rows, float* scratch)
       : a_(a),
         rows_(rows),
         layout_(a.d, a.dv),
         width_q_(GenericLayout::padded(a.d)),
-        width_(GenericLayout::padded(a.dv)) {
+        width_(GenericLayout::padded(a.dv)),
+        function_(a, function, scratch + layout_.forward_bytes() / 4) {
     const auto take = [&scratch](i64 count) {
       scratch += count;
       return scratch - count;
@@ -91,7 +93,7 @@ class Forward {
     make_product(scores_, tile_keys, {q_, width_q_, 1}, k_columns_, tile_keys, rows_.computed(), tile_keys,
                  a_.d);
     for (i64 i = 0; i < rows_.count; ++i) {
-      modify_row(rows_, i, first_key, scores_ + i * tile_keys, nullptr, bias_row_);
+      modify_row(rows_, i, first_key, scores_ + i * tile_keys, nullptr, bias_row_, function_);
       softmax(i, first_key, scores_ + i * tile_keys);
     }
     add_product(output_, width_, {scores_, tile_keys, 1}, v_, width_, rows_.computed(), width_, tile_keys);
@@ -157,6 +159,7 @@ class Forward {
   const QueryRows& rows_;
   GenericLayout layout_;
   i64 width_q_, width_;  // columns of a row of Q and K, and of O and V
+  FunctionRows function_;
   float *q_, *output_, *k_, *k_columns_, *v_, *scores_, *bias_row_, *keep_, *earlier_;
   float maximum_[tile_rows], sum_[tile_rows];
 };
@@ -165,7 +168,7 @@ class Forward {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const KernelArguments<GenericSchedule>&>(*arguments);
   const auto rows = generic::QueryRows::of_block(a, block);
-  if (rows.count > 0) generic::Forward(a, rows, static_cast<float*>(scratch)).run();
+  if (rows.count > 0) generic::Forward(a, a.function, rows, static_cast<float*>(scratch)).run();
 }

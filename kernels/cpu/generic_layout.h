@@ -32,6 +32,9 @@ struct GenericLayout {
         grads(tile_rows * tile_keys),
         row_of_keys(3 * tile_keys) {}
 
+  /// What a function of that many steps takes: a row of keys for each.
+  static constexpr i64 function_bytes(i64 steps) { return product(4 * tile_keys, steps); }
+
   constexpr i64 forward_bytes() const {
     return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys + earlier_sums(tile_rows, grad_o));
   }
@@ -53,17 +56,20 @@ struct GenericLayout {
 
   /// Blocks of the backward kernel, kind after kind; no two of them write the same element.
   struct BackwardGrid {
-    i64 grad_q;     // one per tile of query rows of a head
-    i64 grad_kv;    // one per tile of keys of a K/V head
-    i64 grad_bias;  // one per tile of a bias matrix
-    i64 grad_sink;  // one per head
-    constexpr i64 total() const { return sum(sum(grad_q, grad_kv), sum(grad_bias, grad_sink)); }
+    i64 grad_q;         // one per tile of query rows of a head
+    i64 grad_kv;        // one per tile of keys of a K/V head
+    i64 grad_bias;      // one per tile of a bias matrix
+    i64 grad_sink;      // one per head
+    i64 grad_captured;  // one for all captured tensors
+    constexpr i64 total() const {
+      return sum(sum(sum(grad_q, grad_kv), sum(grad_bias, grad_sink)), grad_captured);
+    }
   };
   static constexpr BackwardGrid backward_grid(i64 b, i64 hq, i64 hk, i64 sq, i64 sk, i64 bias_matrices,
-                                              bool sink) {
+                                              bool sink, bool captured) {
     const i64 row_tiles = tiles(sq, tile_rows), key_tiles = tiles(sk, tile_keys);
     return {product(product(b, hq), row_tiles), product(product(b, hk), key_tiles),
-            product(product(bias_matrices, row_tiles), key_tiles), sink ? hq : 0};
+            product(product(bias_matrices, row_tiles), key_tiles), sink ? hq : 0, captured ? 1 : 0};
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
+#include "kernels/cpu/function_rows.h"
 #include "kernels/cpu/generic_convert.h"
 #include "kernels/cpu/key_ranges.h"
 #include "kernels/philox.h"
@@ -111,9 +112,10 @@ inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
 }
 
 /// Row i of the tile: products of Q and K become scores, -infinity where the key is not visible. `slopes`
-/// gets the derivative of the soft cap unless it is null; `bias_row` is scratch for one row of keys.
+/// gets the derivative of the soft cap or of the function unless it is null; `bias_row` is scratch for one
+/// row of keys.
 REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores,
-                                       float* slopes, float* bias_row) {
+                                       float* slopes, float* bias_row, FunctionRows& function) {
   const Arguments& a = rows.a;
   const i64 row = rows.first + i, keys = smaller(tile_keys, rows.sequence.sk - first_key);
   const float scale = rows.score_scale();
@@ -138,8 +140,15 @@ REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_k
       const Floats distance = __builtin_convertvector(offset, Floats);
       s -= slope * max(distance, -distance);
     }
-    if (masked) s = select(visible_lanes(rows, i, first_key + key), s, broadcast(-infinity));
+    if (masked && !function.present())
+      s = select(visible_lanes(rows, i, first_key + key), s, broadcast(-infinity));
     store(scores + key, s);
+  }
+  if (!function.present()) return;
+  function.apply({rows.batch(), rows.head, rows.kv_head, row, first_key, rows.sequence}, scores, slopes);
+  for (i64 key = 0; masked && key < tile_keys; key += lanes) {
+    const Ints seen = visible_lanes(rows, i, first_key + key);
+    store(scores + key, select(seen, load<Floats>(scores + key), broadcast(-infinity)));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "abi/handles.h"
 #include "problem/document.h"
+#include "problem/functions.h"
 #include "problem/tensors.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
@@ -66,6 +67,18 @@ regard_status regard_problem_tensor(const regard_problem* problem, regard_role r
       std::copy(spec.shape.begin(), spec.shape.end(), expected->shape);
       std::copy(spec.strides.begin(), spec.strides.end(), expected->strides);
     }
+    return REGARD_OK;
+  });
+}
+
+regard_status regard_problem_captured(const regard_problem* problem, const char* name, regard_role* role) {
+  return guarded([&] {
+    if (problem == nullptr) return report(null_argument("problem").value());
+    if (name == nullptr) return report(null_argument("name").value());
+    if (role == nullptr) return report(null_argument("role").value());
+    const Result<int> index = captured_index(problem->problem, name);
+    if (!index) return report(index.error());
+    *role = captured(*index);
     return REGARD_OK;
   });
 }

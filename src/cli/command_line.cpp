@@ -142,7 +142,7 @@ bool is_file_option(regard_role role) {
     case REGARD_SEED:
       return false;
     default:
-      return true;
+      return role < REGARD_GRAD_CAPTURED_0 || role > REGARD_GRAD_CAPTURED_7;
   }
 }
 

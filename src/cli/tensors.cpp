@@ -153,9 +153,24 @@ void fill_bits(const Tensor& tensor, const Random& random) {
   }
 }
 
+bool is_captured(regard_role role) {
+  return role >= REGARD_CAPTURED_0 && role <= REGARD_CAPTURED_7;
+}
+
+/// Numbers such as those of documents, or conditions.
+void fill_whole(const Tensor& tensor, const Random& random) {
+  for (std::int64_t i = 0; i < elements_of(tensor); ++i) {
+    if (tensor.dtype == REGARD_UINT8)
+      static_cast<std::uint8_t*>(tensor.data)[i] = random.whole(i, 3) > 0 ? 1 : 0;
+    else
+      static_cast<std::int32_t*>(tensor.data)[i] = static_cast<std::int32_t>(random.whole(i, 7));
+  }
+}
+
 /// `unit`: what 1 is in K and V before their factors.
 void fill_random(const Tensor& tensor, regard_role role, std::uint64_t seed, std::int64_t sk, float unit) {
   const Random random(seed, role);
+  if (is_captured(role) && tensor.dtype != REGARD_FP32) return fill_whole(tensor, random);
   switch (role) {
     case REGARD_ALIBI:
       return fill_slopes(tensor);
@@ -208,9 +223,22 @@ const std::vector<std::int32_t>* sequence_numbers(regard_role role, const Sequen
   }
 }
 
+/// The same tensor, row-major, with another shape of its rank.
+Tensor with_shape(Tensor tensor, const std::int64_t* shape) {
+  std::int64_t stride = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    tensor.shape[i] = shape[i];
+    tensor.strides[i] = stride;
+    stride *= shape[i];
+  }
+  return tensor;
+}
+
 /// The file's shape, where that is allowed: `ranges`, `bits` and `bias` can be broadcast over some
-/// dimensions, which are then 1.
+/// dimensions, which are then 1; tensors that functions read can have any sizes.
 Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int64_t> shape) {
+  if (is_captured(role) && static_cast<std::int32_t>(shape.size()) == expected.rank)
+    return with_shape(expected, shape.data());
   const bool ranges = role == REGARD_RANGES && expected.rank == 3,
              scores = role == REGARD_BITS || role == REGARD_BIAS;
   if ((!ranges && !scores) || static_cast<std::int32_t>(shape.size()) != expected.rank) return expected;
@@ -336,6 +364,10 @@ Tensors::Tensors(const Problem& problem, const Sequences& sequences,
     const auto file = files.find(role);
     const std::vector<std::int32_t>* numbers = sequence_numbers(role, sequences);
     if (use == REGARD_UNUSED) continue;
+    if (role >= REGARD_GRAD_CAPTURED_0 && role <= REGARD_GRAD_CAPTURED_7) {
+      const int captured = REGARD_CAPTURED_0 + role - REGARD_GRAD_CAPTURED_0;
+      expected = with_shape(expected, arguments_[static_cast<regard_role>(captured)].shape);
+    }
     if (use != REGARD_OUTPUT && file != files.end()) {
       given_cache |= numbers != nullptr || role == REGARD_K || role == REGARD_V || role == REGARD_K_ROPE;
       read(role, expected, file->second, convert);

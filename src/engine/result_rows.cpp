@@ -44,7 +44,7 @@ bool ResultRows::have(regard_role role, int rank, const ElementIndex& at) const 
     case REGARD_DROPOUT_MASK:
       return inputs_.all_equal();
     default:
-      return false;
+      return is_grad_captured(role);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/bind.h"
+#include "engine/bind_function.h"
 #include "engine/counters.h"
 #include "engine/run_gpu.h"
 #include "engine/workspace_use.h"
@@ -18,6 +19,7 @@ namespace {
 void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
   const Plan& plan = *ready.plan;
   BoundArguments bound{bind(plan, ready.constants, given, workspace), {}};
+  bind_function(plan, given, workspace);
   void* const scratch = plan.workspace.at(plan.scratch, workspace);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
@@ -53,7 +55,9 @@ Status clear_tensor(const regard_tensor& tensor, Clear clear) {
 
 /// Without sequences no kernel has a block, and the gradients that are summed over them are zero.
 Status run_without_batch(const Target& target, const regard_arguments& given, gpu::Stream stream) {
-  for (const regard_role role : {REGARD_GRAD_BIAS, REGARD_GRAD_SINK}) {
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (role != REGARD_GRAD_BIAS && role != REGARD_GRAD_SINK && !is_grad_captured(role)) continue;
     const regard_tensor& tensor = given.tensor[role];
     if (tensor.data == nullptr) continue;
     const Status cleared = clear_tensor(tensor, [&](void* memory, std::int64_t bytes) -> Status {

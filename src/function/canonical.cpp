@@ -10,91 +10,120 @@
 namespace regard::function {
 namespace {
 
+/// Whether a literal is part of the text as the k-th operand of a node.
+bool stays(const Node& n, int k) {
+  if (n.kind == Kind::load) return true;
+  switch (n.operation()) {
+    case Operation::floor_divide:
+    case Operation::modulo:
+    case Operation::shift_left:
+    case Operation::shift_right:
+      return k == 1;
+    default:
+      return false;
+  }
+}
+
+/// Makes a function's nodes again, with others in place of its literals and numbers.
+template <class Leaf>
 class Rewriter {
  public:
-  /// `shares`: equal literals become one number, else each has its own, so that two which happen to be equal
-  /// do not give another text than two that are not.
-  Rewriter(const Function& from, bool shares)
-      : from_(from), shares_(shares), done_(from.tree.nodes().size(), none) {
-    for (std::size_t i = 0; i < from.tensors.size(); ++i) {
-      result_.function.tensors.push_back(from.tensors[i]);
-      result_.function.tensors.back().name = fmt::format("t{}", i);
-    }
+  /// `leaf(tree, node, stays)`: the node for a literal or a number.
+  Rewriter(const Function& from, const Leaf& leaf)
+      : from_(from), leaf_(leaf), done_(from.tree.nodes().size(), none) {
+    result_.tensors = from.tensors;
   }
 
-  Canonical rewritten() {
-    result_.function.root = node(from_.root);
+  Function rewritten() {
+    result_.root = node(from_.root, false);
     return std::move(result_);
   }
 
  private:
-  NodeIndex node(NodeIndex i) {
+  NodeIndex node(NodeIndex i, bool stays) {
     const Node& n = from_.tree[i];
-    if (n.kind == Kind::constant) return literal(n);
+    if (n.kind == Kind::constant || n.kind == Kind::number) return leaf_(result_.tree, n, stays);
     NodeIndex& done = done_[static_cast<std::size_t>(i)];
     if (done == none) done = rewritten(n);
     return done;
   }
 
   NodeIndex rewritten(const Node& n) {
-    Tree& tree = result_.function.tree;
+    Tree& tree = result_.tree;
     if (n.kind == Kind::variable) return tree.variable(static_cast<Variable>(n.which));
-    if (n.kind == Kind::number) return tree.number(n.which, n.type);
     std::vector<NodeIndex> operands;
-    for (int k = 0; k < n.count(); ++k) {
-      const Node& operand = from_.tree[n.operands[k]];
-      operands.push_back(operand.kind == Kind::constant && stays(n, k)
-                             ? tree.constant(operand.type, operand.bits)
-                             : node(n.operands[k]));
-    }
+    for (int k = 0; k < n.count(); ++k) operands.push_back(node(n.operands[k], stays(n, k)));
     // The types are those that they had, so nothing is refused.
-    if (n.kind == Kind::load) return *tree.load(n.which, result_.function.tensors[n.which], operands);
+    if (n.kind == Kind::load) return *tree.load(n.which, result_.tensors[n.which], operands);
     return *tree.apply(n.operation(), operands);
   }
 
-  /// Whether a literal is part of the text as the k-th operand of a node.
-  static bool stays(const Node& n, int k) {
-    if (n.kind == Kind::load) return true;
-    switch (n.operation()) {
-      case Operation::floor_divide:
-      case Operation::modulo:
-      case Operation::shift_left:
-      case Operation::shift_right:
-        return k == 1;
-      default:
-        return false;
-    }
-  }
-
-  NodeIndex literal(const Node& n) {
-    Tree& tree = result_.function.tree;
-    const bool finite =
-        n.type == Type::integer || (n.type == Type::real && std::isfinite(std::bit_cast<float>(n.bits)));
-    if (!finite) return tree.constant(n.type, n.bits);
-    const Number number{n.type, n.bits};
-    auto& numbers = result_.numbers;
-    const auto same = shares_ ? std::find(numbers.begin(), numbers.end(), number) : numbers.end();
-    const auto index = static_cast<int>(same - numbers.begin());
-    if (same == numbers.end()) numbers.push_back(number);
-    return tree.number(index, n.type);
-  }
-
   const Function& from_;
-  bool shares_;
+  const Leaf& leaf_;
   std::vector<NodeIndex> done_;
-  Canonical result_;
+  Function result_;
 };
+
+/// The number in place of a literal, or `none` if that stays.
+NodeIndex number_of(Tree& tree, const Node& n, bool shares, std::vector<Number>& numbers) {
+  const bool finite =
+      n.type == Type::integer || (n.type == Type::real && std::isfinite(std::bit_cast<float>(n.bits)));
+  if (!finite) return none;
+  const Number number{n.type, n.bits};
+  const auto same = shares ? std::find(numbers.begin(), numbers.end(), number) : numbers.end();
+  const auto index = static_cast<int>(same - numbers.begin());
+  if (same == numbers.end()) numbers.push_back(number);
+  return tree.number(index, n.type);
+}
+
+/// `shares`: equal literals become one number, else each has its own, so that two which happen to be equal do
+/// not give another text than two that are not.
+Numbered numbered(std::span<const Function> functions, bool shares) {
+  Numbered result;
+  for (const Function& function : functions) {
+    const auto leaf = [&](Tree& tree, const Node& n, bool stays) {
+      if (n.kind == Kind::number) return tree.number(n.which, n.type);
+      const NodeIndex number = stays ? none : number_of(tree, n, shares, result.numbers);
+      return number != none ? number : tree.constant(n.type, n.bits);
+    };
+    result.functions.push_back(function.root == none ? function : Rewriter(function, leaf).rewritten());
+  }
+  return result;
+}
 
 }  // namespace
 
-Result<Canonical> canonical(const Function& function) {
-  Canonical result;
+Result<Numbered> numbered(std::span<const Function> functions) {
+  Numbered result;
   for (const bool shares : {false, true}) {
-    result = Rewriter(function, shares).rewritten();
+    result = numbered(functions, shares);
     if (result.numbers.size() <= most_numbers) return result;
   }
   return invalid(fmt::format("a function has at most {} different numbers, and this one has {}", most_numbers,
                              result.numbers.size()));
+}
+
+Result<Function> with_literals(const Function& function, std::span<const Number> numbers) {
+  if (function.root == none) return function;
+  std::optional<Node> missing;
+  const auto leaf = [&](Tree& tree, const Node& n, bool) {
+    if (n.kind == Kind::constant) return tree.constant(n.type, n.bits);
+    const bool known = n.which < numbers.size() && numbers[n.which].type == n.type;
+    if (!known) missing = n;
+    return tree.constant(n.type, known ? numbers[n.which].bits : 0);
+  };
+  Function result = Rewriter(function, leaf).rewritten();
+  if (!missing) return result;
+  return invalid(fmt::format("{}{} has no value; numbers= gives all in order, as in numbers=n0:64,f1:0.5",
+                             missing->type == Type::integer ? 'n' : 'f', missing->which));
+}
+
+Result<Canonical> canonical(const Function& function) {
+  Function renamed = function;
+  for (std::size_t i = 0; i < renamed.tensors.size(); ++i) renamed.tensors[i].name = fmt::format("t{}", i);
+  Result<Numbered> result = numbered(std::span(&renamed, 1));
+  if (!result) return tl::unexpected(result.error());
+  return Canonical{std::move(result->functions.front()), std::move(result->numbers)};
 }
 
 }  // namespace regard::function

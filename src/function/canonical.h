@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "function/tree.h"
@@ -16,10 +17,22 @@ struct Number {
   bool operator==(const Number&) const = default;
 };
 
-/// A function whose literals are numbers n0, n1, … of int32 and f2, … of fp32, and whose tensors are t0, t1,
-/// …: so windows of all widths and documents of all layouts have one text. Divisors, moduli, counts of shifts
-/// and places in tensors stay as they are, since code for a constant one is several times as fast; so do
-/// infinities.
+/// Functions whose literals are numbers n0, n1, … of int32 and f2, … of fp32, those of each after those of
+/// the one before: so windows of all widths have one text. Divisors, moduli, counts of shifts and places in
+/// tensors stay as they are, since code for a constant one is several times as fast; so do infinities.
+struct Numbered {
+  std::vector<Function> functions;
+  std::vector<Number> numbers;
+};
+
+/// Fails where the functions have more numbers than there may be.
+Result<Numbered> numbered(std::span<const Function> functions);
+
+/// The opposite: the function with literals in place of its numbers. Fails for a number that is not among
+/// them.
+Result<Function> with_literals(const Function& function, std::span<const Number> numbers);
+
+/// A function with numbers, whose tensors are t0, t1, …: so documents of all layouts have one text.
 struct Canonical {
   Function function;
   std::vector<Number> numbers;

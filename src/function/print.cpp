@@ -18,16 +18,6 @@ bool binds_less(Level level, Level than) {
   return than == alone || level < than;
 }
 
-/// fp32 with as many digits as it takes to read the same number again, and always with a point, an exponent
-/// or a word.
-std::string text_of_real(float x) {
-  if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
-  if (std::isnan(x)) return "inf-inf";
-  std::string text = fmt::format("{}", x);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
 class Printer {
  public:
   explicit Printer(const Function& function)
@@ -145,6 +135,14 @@ class Printer {
 };
 
 }  // namespace
+
+std::string text_of_real(float x) {
+  if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
+  if (std::isnan(x)) return "inf-inf";
+  std::string text = fmt::format("{}", x);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
 
 std::string print(const Function& function) {
   return Printer(function).text();

@@ -14,4 +14,8 @@ std::string print(const Function& function);
 /// `slope:fp32[1],doc:int32[2]`.
 std::string print(const std::vector<Captured>& tensors);
 
+/// fp32 with as many digits as it takes to read the same number again, and always with a point, an exponent
+/// or a word.
+std::string text_of_real(float x);
+
 }  // namespace regard::function

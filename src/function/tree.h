@@ -23,14 +23,6 @@ struct Captured {
   bool operator==(const Captured&) const = default;
 };
 
-enum class Kind : std::uint8_t {
-  variable,   ///< which: a Variable
-  number,     ///< which: a number that the caller gives at run time
-  load,       ///< which: a captured tensor; operands: its indices
-  operation,  ///< which: an Operation
-  constant,   ///< bits
-};
-
 /// The index of a node.
 using NodeIndex = std::int32_t;
 constexpr NodeIndex none = -1;

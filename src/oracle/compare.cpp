@@ -84,7 +84,7 @@ std::vector<Comparison> compare(const Problem& problem, const regard_arguments& 
       const std::int64_t flat = output.written ? (*output.written)[i] : static_cast<std::int64_t>(i);
       const std::int64_t offset = output.written ? offset_of(tensor, flat) : walk.offset();
       if (!output.written) walk.next();
-      if (output.has_result(i))
+      if (output.has_result(i) && output.error[i] != Output::any_result)
         compare_element(decode(tensor.dtype, tensor.data, offset), output.value[i], output.error[i],
                         tensor.dtype, ordinary, flat, result);
     }

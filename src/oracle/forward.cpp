@@ -36,9 +36,10 @@ Outputs forward(const Inputs& inputs, const Options& options) {
         if (row.weight[at] * row.keep[at] == 0) continue;
         o.add(0, weight_of(row, at, precision, relative), v.row(j));
       }
+      const auto error = [&row](double expected) { return row.sure ? expected : Output::any_result; };
       for (std::int64_t c = 0; c < problem.dv; ++c)
-        write_o.set(b, h, sequence.first_q + i, c, o.value.row(0)[c], o.error(0, c));
-      write_lse.set(b, h, sequence.first_q + i, 0, row.lse, precision.lse(row, relative));
+        write_o.set(b, h, sequence.first_q + i, c, o.value.row(0)[c], error(o.error(0, c)));
+      write_lse.set(b, h, sequence.first_q + i, 0, row.lse, error(precision.lse(row, relative)));
     }
   });
   if (writes_cache(problem)) append(inputs, outputs);

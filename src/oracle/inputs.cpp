@@ -69,6 +69,8 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_SLOTS:
     case REGARD_ROLE_COUNT:
       break;
+    default:  // captured tensors, which functions index
+      break;
   }
   return {};
 }
@@ -76,6 +78,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
 Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
     : problem_(problem),
       arguments_(arguments),
+      functions_(problem, arguments),
       places_(problem, arguments),
       new_tokens_(problem, arguments),
       rotation_(problem, arguments),
@@ -283,6 +286,27 @@ double Inputs::bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::
   const Sequence& s = sequence(batch);
   const double slope = read(REGARD_ALIBI, batch, head, 0, 0);
   return -slope * static_cast<double>(std::llabs(i + s.sk - s.sq - j));
+}
+
+FunctionPlace Inputs::place(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const {
+  const Sequence& s = sequence(batch);
+  const std::int64_t first_q = problem_.varlen ? s.first_q : batch * problem_.sq,
+                     first_k = packs_keys(problem_) ? s.first_k : batch * problem_.sk;
+  FunctionPlace place;
+  const auto set = [&](function::Variable variable, std::int64_t value) {
+    place.of[static_cast<int>(variable)] = static_cast<std::int32_t>(static_cast<std::uint32_t>(value));
+  };
+  set(function::Variable::b, batch);
+  set(function::Variable::h, head);
+  set(function::Variable::hk, kv_head(head));
+  set(function::Variable::q, i);
+  set(function::Variable::kv, j);
+  set(function::Variable::p, i + s.sk - s.sq);
+  set(function::Variable::sq, s.sq);
+  set(function::Variable::sk, s.sk);
+  set(function::Variable::tq, first_q + i);
+  set(function::Variable::tk, first_k + j);
+  return place;
 }
 
 double Inputs::sink(std::int64_t head) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
+#include "oracle/functions.h"
 #include "oracle/new_tokens.h"
 #include "oracle/places.h"
 #include "problem/problem.h"
@@ -93,6 +94,9 @@ class Inputs {
   bool visible(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// What is added to the scaled, capped score: elementwise bias or ALiBi.
   double bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
+  const CallFunctions& functions() const { return functions_; }
+  /// What functions know about that place.
+  FunctionPlace place(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// The learned sink's logit; -inf without one.
   double sink(std::int64_t head) const;
   /// The random generator for a head's dropout.
@@ -120,6 +124,7 @@ class Inputs {
 
   const Problem& problem_;
   const regard_arguments& arguments_;
+  const CallFunctions functions_;
   const Places places_;
   const NewTokens new_tokens_;
   const Rotation rotation_;

@@ -26,6 +26,8 @@ struct Output {
   std::vector<double> error;
 
   static constexpr double no_result = -1;
+  /// Instead of an error: rounding decides what a function does, so that any result is right.
+  static constexpr double any_result = -3;
   static constexpr double copied = -2;  ///< instead of an error: the element is a copy of an input
   /// False where a kernel must not write the element (rows and columns past a logical length) and where
   /// Options exclude it: `compare` skips it.

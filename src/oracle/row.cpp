@@ -5,6 +5,7 @@
 
 #include "base/parallel_for.h"
 #include "oracle/number.h"
+#include "oracle/tolerance.h"
 
 namespace regard::oracle {
 
@@ -49,6 +50,37 @@ double largest_norm(const Matrix& matrix) {
   return largest;
 }
 
+namespace {
+
+/// Applies functions to the visible scores of a row, and finds the largest.
+double apply_functions(const Inputs& inputs, std::int64_t batch, std::int64_t head, std::int64_t i,
+                       std::vector<double>& score, const std::vector<bool>& visible, Row& row) {
+  const Problem& problem = inputs.problem();
+  PlaceFunctions functions(inputs.functions());
+  const double error = safety * Precision(problem).scores(row, problem.d).of_each();
+  double largest = -infinity;
+  for (std::size_t j = 0; j < score.size(); ++j) {
+    if (!visible[j]) continue;
+    const FunctionPlace place = inputs.place(batch, head, i, static_cast<std::int64_t>(j));
+    const function::Value scaled{.real = score[j], .bound = error};
+    row.scaled[j] = scaled;
+    function::Value value = functions.score(scaled, place, row.sure);
+    if (!functions.keeps(scaled, place, row.sure)) value = {.real = -infinity};
+    if (problem.pass == Pass::bwd && inputs.functions().has_score()) {
+      const function::Value slope = functions.slope(scaled, place, row.sure);
+      row.slope[j] = slope.real;
+      row.slope_error[j] = certain(slope.bound);
+    }
+    if (value.real == -infinity) --row.seen;
+    score[j] = value.real;
+    row.score_error[j] = value.bound;
+    largest = std::isnan(score[j]) || std::isnan(largest) ? nan : std::max(largest, score[j]);
+  }
+  return largest;
+}
+
+}  // namespace
+
 void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, std::int64_t i, const double* q,
                  const Matrix& k, double largest_k, Row& row) {
   const Problem& problem = inputs.problem();
@@ -58,6 +90,12 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   row.log_weight.assign(keys, -infinity);
   row.keep.assign(keys, 1);
   row.slope.assign(keys, 1);
+  row.slope_error.assign(keys, 0);
+  row.score_error.assign(keys, 0);
+  row.scaled.assign(inputs.functions().any() ? keys : 0, {});
+  row.sure = true;
+  row.function_error = 0;
+  std::vector<bool> visible(keys);
   row.largest_logit = std::fabs(scale) * norm(q, k.columns) * largest_k;
   row.logit_per_lost =
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
@@ -81,6 +119,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
         std::max(row.rotated, std::fabs(scale) * root_of_squares(q + first, key + first, problem.rotary));
     row.scaled = std::max(row.scaled, std::fabs(scale) * root_of_squares(q, key, scaled));
     ++row.seen;
+    visible[j] = true;
     if (cap > 0) {
       const double t = std::tanh(score[j] / cap);
       score[j] = cap * t;
@@ -89,6 +128,11 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     score[j] += inputs.bias(batch, head, i, column);
     largest = std::isnan(score[j]) ? nan : std::max(largest, score[j]);
     if (problem.dropout > 0) row.keep[j] = inputs.kept(random, i, column) ? inputs.dropout_scale() : 0;
+  }
+
+  if (inputs.functions().any()) {
+    const double of_keys = apply_functions(inputs, batch, head, i, score, visible, row);
+    largest = std::isnan(of_keys) ? nan : std::max(sink, of_keys);
   }
 
   if (largest == -infinity) {  // no key and no sink: there is nothing to normalise
@@ -105,6 +149,9 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     row.weight[j] = std::exp(score[j] - largest) / sum;
     score[j] -= row.lse;
   }
+  if (inputs.functions().has_score())
+    for (std::size_t j = 0; j < keys; ++j)
+      if (row.weight[j] > 1e-10) row.function_error = std::max(row.function_error, row.score_error[j]);
   row.largest_weight = keys == 0 ? 0 : std::ranges::max(row.weight);
 }
 

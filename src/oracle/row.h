@@ -17,14 +17,18 @@ struct Row {
   std::vector<double> weight;      ///< P before dropout; 0 where the key is not visible
   std::vector<double> log_weight;  ///< score - LSE, -infinity where the key is not visible
   std::vector<double> keep;        ///< the factor of the weight in dropout: 0 or 1 / keep probability
-  std::vector<double> slope;       ///< derivative of the soft cap: 1 without one
+  std::vector<double> slope;       ///< derivative of the soft cap or of score=: 1 without one
+  std::vector<double> slope_error, score_error;  ///< of score=: the expected and the largest one, absolute
+  std::vector<function::Value> scaled;           ///< with functions: the score that they are given
+  bool sure = true;  ///< false if rounding can change what a function does with one of the scores
   double lse = 0;
   double largest_weight = 0;
   double sink_weight = 0;  ///< the learned sink's part of the softmax
   std::int64_t seen = 0;   ///< visible keys
   // For the tolerance:
-  double largest_logit = 0;  ///< bound of |scale * q k|
-  double largest_score = 0;  ///< the largest running sum of scale * q k of a visible key
+  double function_error = 0;  ///< with score=: the largest of a score that counts
+  double largest_logit = 0;   ///< bound of |scale * q k|
+  double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
   double rotated = 0;  ///< the largest scale * root of the sum of (q k)^2, over numbers of q that are rotated
   double scaled = 0;   ///< the same over numbers of k whose columns have factors
   double logit_per_lost = 0;  ///< bound of a score's change when numbers of Q and K change by 1

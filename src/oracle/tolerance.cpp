@@ -67,7 +67,10 @@ RowError Precision::scores(const Row& row, std::int64_t d) const {
           step * walk(d) * row.largest_score + rotated * row.rotated + scaled * row.scaled};
 }
 
-RowError Precision::row(const Row& row, const RowError& score) const {
+RowError Precision::row(const Row& row, const RowError& of_products) const {
+  // Errors of a function's scores can have one sign, or average out.
+  const double of_function = certain(row.function_error);
+  const RowError score = of_function > 0 ? RowError{of_function, of_function} : of_products;
   return {4 * step + step * (walk(row.seen) + drifted(row.seen, longest_part_of_weights)) + score.shared +
               (std::isfinite(row.lse) ? 2 * step * std::fabs(row.lse) : 0) + exponential,
           score.own};

@@ -53,10 +53,11 @@ class Writer {
     add(common_[at], common);
   }
 
-  /// Completes a `sum`: `terms` were added to each element.
-  void finish(std::int64_t terms, const Precision& precision) {
+  /// Completes a `sum`: `terms` were added to each element. Not `sure`: rounding decides what some are.
+  void finish(std::int64_t terms, const Precision& precision, bool sure) {
     if (!output_) return;
-    for (std::size_t i = 0; i < common_.size(); ++i)
+    if (!sure) output_->error.assign(output_->error.size(), Output::any_result);
+    for (std::size_t i = 0; i < common_.size() && sure; ++i)
       output_->error[i] = std::sqrt(output_->error[i]) + std::fabs(common_[i]) +
                           precision.sum(terms) * std::fabs(output_->value[i]);
   }

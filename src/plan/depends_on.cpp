@@ -111,6 +111,10 @@ Signature of_plans(const Signature& s) {
   c.k_rope = s.k_rope;
   c.descale = s.descale;
   if (s.rope != Rope::none) c.rope = Rope::half;  // whether new tokens are written
+  c.score = s.score;
+  c.keep = s.keep;
+  c.tensors = s.tensors;
+  c.grads = s.grads;
   return c;
 }
 

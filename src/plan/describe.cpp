@@ -171,6 +171,10 @@ std::string to_text(const Group& group) {
 
 std::string to_text(const Explanation& explanation, bool all) {
   std::string text = fmt::format("{}\non {}\n", explanation.problem, explanation.target);
+  if (explanation.plan && print(explanation.plan->problem) != explanation.problem)
+    text += fmt::format("its functions are words already: {}\n", print(explanation.plan->problem));
+  if (explanation.plan && explanation.plan->steps != nullptr)
+    text += "its functions are interpreted, as there are no words for them\n";
   for (const Verdict& verdict : explanation.verdicts) {
     if (!all && !verdict.accepted) continue;
     const char* mark = verdict.chosen ? "chosen  " : verdict.accepted ? "accepted" : "refused ";

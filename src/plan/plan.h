@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@ enum class Family : std::uint8_t { forward, split_kv, backward, appending, mergi
 std::string_view word(Family);
 
 struct Kernel;
+struct FunctionSteps;
 
 struct Stage {
   const Kernel* kernel = nullptr;
@@ -44,9 +46,11 @@ struct Plan {
   int workers =
       1;  ///< how many blocks run at once: threads, each with its scratch, or a GPU's multiprocessors
   WorkspaceLayout workspace;
-  int rotated_q = WorkspaceLayout::none;  ///< the part with the queries after rope
-  int scratch = WorkspaceLayout::none;    ///< cpu: the part with the private memory of all threads
-  double cost_seconds = 0;                ///< the cost model's estimate
+  int rotated_q = WorkspaceLayout::none;       ///< the part with the queries after rope
+  int function = WorkspaceLayout::none;        ///< the part with `steps` and the tensors that they read
+  std::shared_ptr<const FunctionSteps> steps;  ///< of a problem's functions, where a kernel interprets them
+  int scratch = WorkspaceLayout::none;         ///< cpu: the part with the private memory of all threads
+  double cost_seconds = 0;                     ///< the cost model's estimate
 };
 
 /// An accepted candidate, for whoever chooses among them.

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
+#include "problem/functions.h"
 
 namespace regard {
 namespace {
@@ -118,6 +119,18 @@ Refusal splits_allowed(const Question& q) {
   return {};
 }
 
+/// Functions of the score and the mask.
+Refusal takes_functions(const Question& q) {
+  if (!has_function(q.problem) || is_generic(*q.candidate.recipe)) return {};
+  const std::string_view words = q.problem.keep.empty()    ? "score"
+                                 : q.problem.score.empty() ? "keep"
+                                                           : "score and keep";
+  return fmt::format("it does not take {} yet; {}", words,
+                     has_generic_kernel(q.problem.pass, q.target)
+                         ? "the generic kernel interprets functions"
+                         : "CPU targets have a generic kernel that interprets functions");
+}
+
 /// Forward has a stage in front that writes them.
 Refusal new_tokens_on_target(const Question& q) {
   return writes_cache(q.problem) ? cache_type_on_target(q) : Refusal{};
@@ -135,6 +148,7 @@ std::span<const Rule> general_rules() {
       REGARD_RULE(dtype_on_target),
       REGARD_RULE(kernel_takes_dtype),
       REGARD_RULE(head_dims_fit),
+      REGARD_RULE(takes_functions),
       REGARD_SHAPE_RULE(positions_fit),
       REGARD_SHAPE_RULE(splits_allowed),
       REGARD_SHAPE_RULE(new_tokens_on_target),

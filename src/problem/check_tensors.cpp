@@ -41,10 +41,22 @@ Status check_presence(const Problem& p, const TensorSpec& spec, const regard_ten
   return {};
 }
 
+/// Tensors that a function reads are converted element by element.
+bool can_be_read_as(regard_dtype dtype, const TensorSpec& spec) {
+  if (!is_captured(spec.role)) return false;
+  if (spec.dtype == REGARD_FP32) return dtype == REGARD_BF16 || dtype == REGARD_FP16;
+  return spec.dtype == REGARD_INT32 && (dtype == REGARD_INT64 || dtype == REGARD_UINT8);
+}
+
+std::string_view other_dtypes(const TensorSpec& spec) {
+  if (!is_captured(spec.role) || spec.dtype == REGARD_UINT8) return "";
+  return spec.dtype == REGARD_FP32 ? ", bf16 or fp16" : ", int64 or uint8";
+}
+
 Status check_dtype(const TensorSpec& spec, const regard_tensor& tensor) {
-  if (tensor.dtype == spec.dtype) return {};
+  if (tensor.dtype == spec.dtype || can_be_read_as(tensor.dtype, spec)) return {};
   return invalid(quoted(spec.name) + " is " + dtype_name(tensor.dtype) + "; the problem needs " +
-                 std::string(word(spec.dtype)));
+                 std::string(word(spec.dtype)) + std::string(other_dtypes(spec)));
 }
 
 Status check_shape(const TensorSpec& spec, const regard_tensor& tensor) {
@@ -53,7 +65,12 @@ Status check_shape(const TensorSpec& spec, const regard_tensor& tensor) {
     return invalid(quoted(spec.name) + " has rank " + std::to_string(tensor.rank) + "; it must be " +
                    expected(spec));
   }
-  for (std::size_t i = 0; i < rank; ++i) {
+  for (std::size_t i = 0; i < rank && spec.any_sizes; ++i) {
+    if (tensor.shape[i] >= 1 && tensor.shape[i] <= INT32_MAX) continue;
+    return invalid(quoted(spec.name) + " has shape " + list(tensor.shape, rank) +
+                   "; a tensor that a function reads has 1 to 2147483647 elements in each dimension");
+  }
+  for (std::size_t i = 0; i < rank && !spec.any_sizes; ++i) {
     const bool broadcast = spec.broadcast[i] && tensor.shape[i] == 1;
     const bool shorter = spec.shorter && i == 0 && tensor.shape[i] >= 0 && tensor.shape[i] < spec.shape[i];
     if (tensor.shape[i] == spec.shape[i] || broadcast || shorter) continue;
@@ -115,7 +132,7 @@ Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
     if (dimension.stride < end) fault = Fault::overlap;
     if (!reach(end, dimension)) return Fault::too_far;
   }
-  if (__builtin_mul_overflow(end, static_cast<std::int64_t>(bytes_of(spec.dtype)), &end))
+  if (__builtin_mul_overflow(end, static_cast<std::int64_t>(bytes_of(tensor.dtype)), &end))
     return Fault::too_far;
   for (std::size_t i = 0; spec.contiguous && i < rank; ++i) {
     if (tensor.shape[i] > 1 && tensor.strides[i] != spec.strides[i]) return Fault::gaps;
@@ -147,10 +164,10 @@ Status check_strides(const TensorSpec& spec, const regard_tensor& tensor) {
 }
 
 Status check_alignment(const TensorSpec& spec, const regard_tensor& tensor) {
-  const std::size_t bytes = bytes_of(spec.dtype);
+  const std::size_t bytes = bytes_of(tensor.dtype);
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % bytes == 0) return {};
   return invalid(quoted(spec.name) + " does not start at a multiple of " + std::to_string(bytes) +
-                 " bytes, the size of its " + std::string(word(spec.dtype)) + " elements");
+                 " bytes, the size of its " + std::string(word(tensor.dtype)) + " elements");
 }
 
 /// ranges has rows of two int32 that kernels step through as one array.
@@ -192,6 +209,19 @@ Status check_cache_index(const Problem& p, const regard_arguments& arguments) {
   if (by_index || p.cache == 0 || p.b <= p.cache || p.slots != SlotType::none) return {};
   return invalid("the cache has " + std::to_string(p.cache) + " sequences, fewer than the batch of " +
                  std::to_string(p.b) + "; give cache_index, or a larger cache");
+}
+
+/// A gradient has the sizes of its tensor.
+Status check_grad_captured(const regard_arguments& arguments, const TensorSpecs& specs) {
+  for (int i = 0; i < static_cast<int>(function::most_tensors); ++i) {
+    if (specs.of[grad_captured(i)].use == REGARD_UNUSED) continue;
+    const regard_tensor &tensor = arguments.tensor[captured(i)], &grad = arguments.tensor[grad_captured(i)];
+    const auto rank = static_cast<std::size_t>(tensor.rank);
+    if (std::equal(tensor.shape, tensor.shape + rank, grad.shape)) continue;
+    return invalid(quoted(specs.of[grad_captured(i)].name) + " has shape " + list(grad.shape, rank) +
+                   "; it must be that of the tensor, " + list(tensor.shape, rank));
+  }
+  return {};
 }
 
 /// K and V may be views of one pool of pages that begin whole pages apart: the page table then gives each
@@ -254,6 +284,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
         "word");
   }
   if (Status status = check_cache_index(problem, arguments); !status) return status;
+  if (Status status = check_grad_captured(arguments, specs); !status) return status;
   return check_outputs(problem, specs, given, arguments);
 }
 

@@ -24,6 +24,8 @@ std::string written(std::string_view name, const Value&) {
   } else if constexpr (std::is_enum_v<Value>) {
     const bool bare = std::is_same_v<Value, Pass> || name == "dtype";
     return (bare ? "" : text + "=") + alternatives<Value>();
+  } else if constexpr (std::is_same_v<Value, InternedText> || std::is_same_v<Value, FunctionNumbers>) {
+    return text + "=TEXT";
   } else {
     return text + "=X";
   }
@@ -36,6 +38,7 @@ std::string default_of(Field field, const auto& value) {
   if (field == Field::dv) return "d";
   if (field == Field::scale) return "1/sqrt(d)";
   if (field == Field::splits) return "auto";
+  if (value_text(value).empty()) return "none";
   return value_text(value);
 }
 

@@ -1,6 +1,7 @@
 #include "problem/fields.h"
 
 #include <bit>
+#include <functional>
 
 namespace regard {
 
@@ -66,6 +67,13 @@ void mix_value(std::size_t& seed, const Value& value) {
   } else if constexpr (std::is_same_v<Value, OptionalScale>) {
     mix(seed, value.has_value());
     if (value) mix_value(seed, *value);
+  } else if constexpr (std::is_same_v<Value, InternedText>) {
+    mix(seed, std::hash<std::string_view>()(value.view()));
+  } else if constexpr (std::is_same_v<Value, FunctionNumbers>) {
+    for (int i = 0; i < value.count; ++i) {
+      const function::Number& number = value.of[static_cast<std::size_t>(i)];
+      mix(seed, static_cast<std::uint64_t>(number.type) << 32 | number.bits);
+    }
   } else {
     mix(seed, static_cast<std::uint64_t>(value));
   }

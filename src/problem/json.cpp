@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/nearest.h"
 #include "problem/fields.h"
+#include "problem/functions.h"
 #include "problem/other_names.h"
 #include "problem/values.h"
 
@@ -23,6 +24,8 @@ void write(JsonWriter& json, const Value& value) {
     json.value(value_text(value));
   } else if constexpr (std::is_same_v<Value, OptionalScale>) {
     value ? json.value(*value) : json.null();
+  } else if constexpr (std::is_same_v<Value, InternedText> || std::is_same_v<Value, FunctionNumbers>) {
+    json.value(value_text(value));
   } else {
     json.value(value);
   }
@@ -71,6 +74,11 @@ Status read(const JsonEvent& json, OptionalScale& value) {
   value.reset();
   if (json.kind == Kind::null) return {};
   return read(json, value.emplace());
+}
+Status read(const JsonEvent& json, FunctionNumbers& value) {
+  if (json.kind != Kind::text) return wrong_type(json, "a text such as \"n0:64\"");
+  if (json.text.empty()) return {};
+  return read_value(json.key, json.text, value);
 }
 template <class Enum>
   requires std::is_enum_v<Enum>
@@ -135,25 +143,50 @@ class Reader {
       bool& given = given_[static_cast<std::size_t>(field)];
       status = given ? invalid("\"" + std::string(json.key) +
                                "\" is given twice in the problem's JSON; give it once")
-                     : read(json, member);
+                     : read_field(json, field, member);
       given = true;
     });
     return known ? status : unknown_key(json);
   }
 
   /// With the same defaults as in text, where some fields default to another's value.
-  Problem finish() {
+  Result<Problem> finish() {
     for_each_following_type(problem_, [&](Field field, DType& type) {
       if (!given(field)) type = default_type(field, problem_.dtype);
     });
     if (!given(Field::dv)) problem_.dv = problem_.d;
+    if (texts_ == FunctionTexts() && problem_.numbers.count == 0) return problem_;
+    texts_.numbers = problem_.numbers;
+    const Result<FunctionTexts> canonical = regard::canonical(texts_, Numbers::given);
+    if (!canonical) return tl::unexpected(canonical.error());
+    problem_.score = InternedText(canonical->score);
+    problem_.keep = InternedText(canonical->keep);
+    problem_.tensors = InternedText(canonical->tensors);
+    problem_.grads = InternedText(canonical->grads);
+    problem_.numbers = canonical->numbers;
     return problem_;
   }
 
  private:
+  template <class Value>
+  Status read_field(const JsonEvent& json, Field, Value& member) {
+    return read(json, member);
+  }
+  /// Functions are read when their tensors and numbers are known.
+  Status read_field(const JsonEvent& json, Field field, InternedText&) {
+    if (json.kind != Kind::text) return wrong_type(json, "a text");
+    std::string& text = field == Field::score     ? texts_.score
+                        : field == Field::keep    ? texts_.keep
+                        : field == Field::tensors ? texts_.tensors
+                                                  : texts_.grads;
+    text = json.text;
+    return {};
+  }
+
   bool given(Field field) const { return given_[static_cast<std::size_t>(field)]; }
 
   Problem problem_;
+  FunctionTexts texts_;
   std::array<bool, static_cast<std::size_t>(Field::count)> given_{};
 };
 

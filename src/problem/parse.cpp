@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "problem/fields.h"
+#include "problem/functions.h"
 #include "problem/other_names.h"
 #include "problem/values.h"
 
@@ -36,8 +37,8 @@ class Reader {
     return read_pair(word, word.substr(0, equals), word.substr(equals + 1));
   }
 
-  /// Sets fields that default to the value of another one.
-  void finish() {
+  /// Sets fields that default to the value of another one, and those that are read together.
+  Status finish() {
     if (given(Field::dtype)) {
       for_each_following_type(record_, [&](Field field, DType& type) {
         if (!given(field) && follows_[static_cast<std::size_t>(field)])
@@ -54,6 +55,7 @@ class Reader {
         if (!given(Field::sink_tokens)) record_.sink_tokens = defaults.sink_tokens;
       }
     }
+    return finish_functions();
   }
 
  private:
@@ -73,6 +75,44 @@ class Reader {
     return {};
   }
 
+  /// Functions are read when their tensors and numbers are known.
+  Status finish_functions() {
+    FunctionTexts texts;
+    bool any = false;
+    const auto take = [&](Field field, const InternedText& member, std::string& text) {
+      any |= given(field);
+      text = given(field) ? value_in(source(field)) : member.view();
+    };
+    take(Field::score, record_.score, texts.score);
+    take(Field::keep, record_.keep, texts.keep);
+    take(Field::tensors, record_.tensors, texts.tensors);
+    take(Field::grads, record_.grads, texts.grads);
+    if constexpr (is_problem) {
+      any |= given(Field::numbers);
+      texts.numbers = record_.numbers;
+    }
+    if (!any) return {};
+    const Numbers numbers = !is_problem             ? Numbers::without_values
+                            : given(Field::numbers) ? Numbers::given
+                                                    : Numbers::of_problem;
+    const Result<FunctionTexts> canonical = regard::canonical(std::move(texts), numbers);
+    if (!canonical) return tl::unexpected(canonical.error());
+    record_.score = InternedText(canonical->score);
+    record_.keep = InternedText(canonical->keep);
+    record_.tensors = InternedText(canonical->tensors);
+    record_.grads = InternedText(canonical->grads);
+    if constexpr (is_problem) record_.numbers = canonical->numbers;
+    return {};
+  }
+
+  /// What follows "=", without quotes.
+  static std::string_view value_in(std::string_view word) {
+    word.remove_prefix(word.find('=') + 1);
+    const bool quoted =
+        word.size() > 1 && (word.front() == '"' || word.front() == '\'') && word.back() == word.front();
+    return quoted ? word.substr(1, word.size() - 2) : word;
+  }
+
   /// Parses `text` into the field; fields that the record does not have are unknown words.
   Status set_text(Field requested, std::string_view text, std::string_view word) {
     Status status;
@@ -84,6 +124,8 @@ class Reader {
       if constexpr (std::is_same_v<Value, bool>) {
         status = invalid(in_quotes(word) + ": " + std::string(info(field).name) +
                          " takes no value; write it alone or leave it out");
+      } else if constexpr (std::is_same_v<Value, InternedText>) {
+        status = set_function(field, word);
       } else {
         Value value = member;
         status = read_value(info(field).name, text, value);
@@ -95,6 +137,17 @@ class Reader {
       }
     });
     return found ? status : unknown(word, info(requested).name);
+  }
+
+  Status set_function(Field field, std::string_view word) {
+    const std::string_view name = info(field).name;
+    if (value_in(word).empty()) return needs_value(name, "a text", example_of_text(name));
+    if (given(field) && value_in(source(field)) != value_in(word)) {
+      return invalid(in_quotes(source(field)) + " and " + in_quotes(word) + " disagree about " +
+                     std::string(name) + "; give it once");
+    }
+    source(field) = word;
+    return {};
   }
 
   /// `refusal`, or one that gives our name for another library's value.
@@ -143,6 +196,8 @@ class Reader {
       const std::string_view name = info(field).name;
       if constexpr (std::is_same_v<Value, bool>) {
         if (word == name) status = set(field, member, true, word);
+      } else if constexpr (std::is_same_v<Value, InternedText>) {
+        if (word == name) status = needs_value(word, "a text", example_of_text(name));
       } else if (word == name) {
         status = needs_value(word, std::is_enum_v<Value> ? "a value" : "a number", example_of(member));
       } else if constexpr (std::is_enum_v<Value>) {
@@ -233,6 +288,17 @@ class Reader {
   std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
 };
 
+/// Where a word ends: at a space, or after the quotes that follow its first "=".
+std::size_t end_of_word(std::string_view text, std::size_t begin, std::string_view spaces) {
+  const std::size_t space = std::min(text.find_first_of(spaces, begin), text.size());
+  const std::size_t equals = text.substr(begin, space - begin).find('=');
+  if (equals == std::string_view::npos || begin + equals + 1 >= text.size()) return space;
+  const char quote = text[begin + equals + 1];
+  if (quote != '"' && quote != '\'') return space;
+  const std::size_t closing = text.find(quote, begin + equals + 2);
+  return closing == std::string_view::npos ? space : closing + 1;
+}
+
 template <class Record>
 bool takes(std::string_view word) {
   Record record;
@@ -247,14 +313,14 @@ Result<Record> parse_record(std::string_view text, std::string_view example) {
   constexpr std::string_view spaces = " \t\r\n";
   // Word by word, so that a text of any length takes no memory.
   for (std::size_t at = 0; (at = text.find_first_not_of(spaces, at)) != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(spaces, at), text.size());
+    const std::size_t end = end_of_word(text, at, spaces);
     empty = false;
     if (Status status = reader.read(text.substr(at, end - at)); !status)
       return tl::unexpected(status.error());
     at = end;
   }
   if (empty) return invalid("the text is empty; write for example '" + std::string(example) + "'");
-  reader.finish();
+  if (Status status = reader.finish(); !status) return tl::unexpected(status.error());
   return record;
 }
 
@@ -272,7 +338,7 @@ Status apply(Problem& problem, std::string_view word) {
   Problem changed = problem;
   Reader<Problem> reader(changed);
   if (Status status = reader.read(word); !status) return status;
-  reader.finish();
+  if (Status status = reader.finish(); !status) return status;
   problem = changed;
   return {};
 }

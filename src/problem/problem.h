@@ -3,6 +3,7 @@
 // list.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/interned_text.h"
 #include "base/result.h"
+#include "function/canonical.h"
 #include "kernels/factor_columns.h"
 
 namespace regard {
@@ -116,6 +119,13 @@ std::string_view word(KvLayout);
 std::string_view word(Rope);
 std::string_view word(Layout);
 
+/// The numbers that functions take at run time, in order.
+struct FunctionNumbers {
+  std::array<function::Number, function::most_numbers> of{};
+  std::uint8_t count = 0;
+  friend constexpr bool operator==(const FunctionNumbers&, const FunctionNumbers&) = default;
+};
+
 /// An optional number; absent means that the documented default applies.
 using OptionalScale = std::optional<double>;
 
@@ -161,6 +171,13 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, Positions, positions, Positions::length, "where rope finds the positions of new tokens") \
   X(SIGNATURE, SlotType, slots, SlotType::none, "where append writes new tokens")                       \
   X(SIGNATURE, bool, accumulate, false, "merge changes O and LSE in place: they are one more part")     \
+  X(SIGNATURE, InternedText, score, InternedText(),                                                     \
+    "a function of the scaled score, such as s-slope[h]*abs(kv-p)")                                     \
+  X(SIGNATURE, InternedText, keep, InternedText(),                                                      \
+    "a condition: which keys a query sees, such as doc[b,q]==doc[b,kv], beside all other masks")        \
+  X(SIGNATURE, InternedText, tensors, InternedText(),                                                   \
+    "the tensors that score and keep read, as name:type[dimensions], such as slope:fp32[1]")            \
+  X(SIGNATURE, InternedText, grads, InternedText(), "those fp32 tensors whose gradient bwd writes")     \
   X(PRESENCE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")               \
   X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
   X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight: 0, or from 1/256 to 255/256")    \
@@ -183,6 +200,8 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, OptionalScale, scale, std::nullopt, "factor of Q K^T; by default 1/sqrt(d)")                 \
   X(SHAPE, OptionalScale, keep_scale, std::nullopt,                                                     \
     "factor of the weights that dropout keeps; by default 1 / the true probability of being kept")      \
+  X(SHAPE, FunctionNumbers, numbers, FunctionNumbers(),                                                 \
+    "numbers of score and keep in order, such as n0:64,f1:0.5; those in their texts become such")       \
   X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                  \
   X(SHAPE, Layout, layout, Layout::bshd, "memory layout of tensors where the caller gives no strides")
 

@@ -3,6 +3,8 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "function/parse.h"
+#include "problem/functions.h"
 #include "problem/tensors.h"
 
 namespace regard {
@@ -309,6 +311,83 @@ regard_use use_seed(const Problem& p) {
   return optional_if(p.dropout > 0);
 }
 
+std::vector<function::Captured> captured_tensors(const Problem& p) {
+  if (p.tensors.empty()) return {};
+  return function::parse_tensors(p.tensors.view()).value_or(std::vector<function::Captured>());
+}
+template <int index>
+regard_use use_captured(const Problem& p) {
+  return input_if(index < std::ssize(captured_tensors(p)));
+}
+template <int index>
+regard_use use_grad_captured(const Problem& p) {
+  if (p.grads.empty()) return REGARD_UNUSED;
+  const std::vector<function::Captured> tensors = captured_tensors(p);
+  const std::vector<std::string_view> names = split(p.grads.view(), ",");
+  const bool named =
+      index < std::ssize(tensors) && std::ranges::find(names, tensors[index].name) != names.end();
+  return output_if(named && backward(p));
+}
+template <int index>
+regard_dtype captured_dtype(const Problem& p) {
+  const std::vector<function::Captured> tensors = captured_tensors(p);
+  if (index >= std::ssize(tensors)) return REGARD_FP32;
+  switch (tensors[index].type) {
+    case function::Type::boolean:
+      return REGARD_UINT8;
+    case function::Type::integer:
+      return REGARD_INT32;
+    default:
+      return REGARD_FP32;
+  }
+}
+
+/// How many different numbers an index of a tensor takes, if it is a variable.
+std::int64_t usual_size(const Problem& p, const function::Node& index) {
+  constexpr std::int64_t of_others = 64;
+  if (index.kind != function::Kind::variable) return of_others;
+  switch (static_cast<function::Variable>(index.which)) {
+    case function::Variable::b:
+      return p.b;
+    case function::Variable::h:
+      return p.hq;
+    case function::Variable::hk:
+      return p.hk;
+    case function::Variable::q:
+      return p.sq;
+    case function::Variable::kv:
+    case function::Variable::p:
+      return p.sk;
+    case function::Variable::tq:
+      return query_tokens(p);
+    case function::Variable::tk:
+      return key_tokens(p);
+    default:
+      return of_others;
+  }
+}
+
+/// Of a tensor that can have any sizes: those that the functions can read, as far as that is easy to see.
+template <int index>
+Shape captured_shape(const Problem& p) {
+  const Result<Functions> functions = functions_of(p);
+  if (!functions || index >= std::ssize(functions->tensors)) return {1};
+  const int dimensions = functions->tensors[index].dimensions;
+  if (dimensions == 0) return {1};
+  Shape shape = Shape::of_size(static_cast<std::size_t>(dimensions));
+  std::fill_n(shape.data(), dimensions, 1);
+  for (const function::Function* f : {&functions->score, &functions->keep}) {
+    for (const function::Node& node : f->tree.nodes()) {
+      if (node.kind != function::Kind::load || node.which != index) continue;
+      for (int i = 0; i < dimensions; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        shape[at] = std::max(shape[at], usual_size(p, f->tree[node.operands[i]]));
+      }
+    }
+  }
+  return shape;
+}
+
 /// A role's memory layout where the caller gives no strides, and what the caller can vary.
 enum class Kind : std::uint8_t {
   rows,        ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
@@ -318,6 +397,8 @@ enum class Kind : std::uint8_t {
   list,        ///< contiguous, and can be shorter
   strided,     ///< row-major; any strides, that of the last dimension too
   factors,     ///< strided, and the first dimension can be 1
+  captured,    ///< strided, of any sizes
+  gradient,    ///< plain, with the sizes of the tensor that it is the gradient of
 };
 
 struct Role {
@@ -379,6 +460,30 @@ constexpr Role roles[] = {
     {REGARD_PARTIAL_LSE, "partial_lse", use_partial, always<REGARD_FP32>, partial_lse_shape, Kind::strided},
     {REGARD_GRAD_LSE, "grad_lse", use_grad_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
     {REGARD_K_ROPE, "k_rope", use_k_rope, k_rope_dtype, k_rope_shape, Kind::rows},
+    {REGARD_CAPTURED_0, "captured_0", use_captured<0>, captured_dtype<0>, captured_shape<0>, Kind::captured},
+    {REGARD_CAPTURED_1, "captured_1", use_captured<1>, captured_dtype<1>, captured_shape<1>, Kind::captured},
+    {REGARD_CAPTURED_2, "captured_2", use_captured<2>, captured_dtype<2>, captured_shape<2>, Kind::captured},
+    {REGARD_CAPTURED_3, "captured_3", use_captured<3>, captured_dtype<3>, captured_shape<3>, Kind::captured},
+    {REGARD_CAPTURED_4, "captured_4", use_captured<4>, captured_dtype<4>, captured_shape<4>, Kind::captured},
+    {REGARD_CAPTURED_5, "captured_5", use_captured<5>, captured_dtype<5>, captured_shape<5>, Kind::captured},
+    {REGARD_CAPTURED_6, "captured_6", use_captured<6>, captured_dtype<6>, captured_shape<6>, Kind::captured},
+    {REGARD_CAPTURED_7, "captured_7", use_captured<7>, captured_dtype<7>, captured_shape<7>, Kind::captured},
+    {REGARD_GRAD_CAPTURED_0, "grad_captured_0", use_grad_captured<0>, always<REGARD_FP32>, captured_shape<0>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_1, "grad_captured_1", use_grad_captured<1>, always<REGARD_FP32>, captured_shape<1>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_2, "grad_captured_2", use_grad_captured<2>, always<REGARD_FP32>, captured_shape<2>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_3, "grad_captured_3", use_grad_captured<3>, always<REGARD_FP32>, captured_shape<3>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_4, "grad_captured_4", use_grad_captured<4>, always<REGARD_FP32>, captured_shape<4>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_5, "grad_captured_5", use_grad_captured<5>, always<REGARD_FP32>, captured_shape<5>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_6, "grad_captured_6", use_grad_captured<6>, always<REGARD_FP32>, captured_shape<6>,
+     Kind::gradient},
+    {REGARD_GRAD_CAPTURED_7, "grad_captured_7", use_grad_captured<7>, always<REGARD_FP32>, captured_shape<7>,
+     Kind::gradient},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {
@@ -449,8 +554,9 @@ TensorSpec tensor_spec(const Problem& problem, regard_role requested) {
   spec.broadcast = broadcast_dimensions(problem, role);
   spec.shorter = role.kind == Kind::list;
   spec.contiguous = role.kind == Kind::contiguous || spec.shorter;
-  spec.any_strides =
-      role.kind == Kind::strided || (role.kind == Kind::factors && problem.descale != Descale::columns);
+  spec.any_sizes = role.kind == Kind::captured || role.kind == Kind::gradient;
+  spec.any_strides = role.kind == Kind::strided || role.kind == Kind::captured ||
+                     (role.kind == Kind::factors && problem.descale != Descale::columns);
   return spec;
 }
 

@@ -59,6 +59,7 @@ struct TensorSpec {
   bool contiguous = false;   ///< row-major without gaps (per-sequence numbers), not any strides
   bool any_strides = false;  ///< the last dimension can have another stride than 1, too (factors)
   bool shorter = false;      ///< the first dimension can be smaller (a list of pages)
+  bool any_sizes = false;    ///< each dimension can have any size from 1 on: `shape` is an example
 };
 
 /// Has no elements, and so possibly no memory.
@@ -77,6 +78,21 @@ regard_use tensor_use(const Problem& problem, regard_role role);
 inline bool is_written(regard_use use) {
   return use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT;
 }
+
+/// The role of a tensor that the problem's functions read, or of its gradient.
+inline regard_role captured(int index) {
+  return static_cast<regard_role>(REGARD_CAPTURED_0 + index);
+}
+inline regard_role grad_captured(int index) {
+  return static_cast<regard_role>(REGARD_GRAD_CAPTURED_0 + index);
+}
+inline bool is_captured(regard_role role) {
+  return role >= REGARD_CAPTURED_0 && role <= REGARD_CAPTURED_7;
+}
+inline bool is_grad_captured(regard_role role) {
+  return role >= REGARD_GRAD_CAPTURED_0 && role <= REGARD_GRAD_CAPTURED_7;
+}
+static_assert(REGARD_CAPTURED_7 - REGARD_CAPTURED_0 + 1 == function::most_tensors);
 
 /// From the first byte of a tensor to one past its last; empty where it has no elements.
 struct ByteRange {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "problem/fields.h"
+#include "problem/functions.h"
 #include "problem/tensors.h"
 #include "problem/values.h"
 
@@ -322,11 +323,10 @@ Status too_many(std::int64_t count, std::string_view what, std::string_view reas
 
 /// Which word makes the positions of queries and keys int32; empty: none.
 std::string_view word_of_positions(const Problem& p) {
-  const std::pair<bool, std::string_view> words[] = {{p.varlen, "varlen"},
-                                                     {p.lengths, "lengths"},
-                                                     {p.ranges, "ranges"},
-                                                     {p.paged > 0, "paged"},
-                                                     {p.left_padding, "left_padding"}};
+  const std::pair<bool, std::string_view> words[] = {
+      {p.varlen, "varlen"},     {p.lengths, "lengths"},           {p.ranges, "ranges"},
+      {p.paged > 0, "paged"},   {p.left_padding, "left_padding"}, {!p.score.empty(), "score"},
+      {!p.keep.empty(), "keep"}};
   for (const auto& [given, word] : words)
     if (given) return word;
   return {};
@@ -513,6 +513,8 @@ Status no_attention(const Problem& p) {
       {p.sink, "sink"},
       {p.softcap != 0, "softcap"},
       {p.dropout != 0, "dropout"},
+      {!p.score.empty(), "score"},
+      {!p.keep.empty(), "keep"},
       {p.scale.has_value(), "scale"},
       {append && p.varlen, "varlen"},
       {append && p.out != default_out(p.dtype), "out"},
@@ -544,6 +546,71 @@ Status merged_parts(const Problem& p) {
   return {};
 }
 
+/// What score= would have to say as well, if a word beside it changes scores.
+Status one_change_of_scores(const Problem& p) {
+  if (p.score.empty()) return {};
+  const auto both = [](const std::string& word, const std::string& text) {
+    return invalid("score does not go with " + word + ", as one text says all of it: leave " + word +
+                   " out and write " + text + " in place of s");
+  };
+  if (p.softcap != 0) {
+    const std::string cap = value_text(p.softcap);
+    return both(pair("softcap", p.softcap), cap + "*tanh(s/" + cap + ")");
+  }
+  switch (p.bias) {
+    case Bias::none:
+      return {};
+    case Bias::one_one:
+      return both("bias=11", "s+bias[0,0,q,kv] with tensors=bias:fp32[4]");
+    case Bias::one_head:
+      return both("bias=1h", "s+bias[0,h,q,kv] with tensors=bias:fp32[4]");
+    case Bias::batch_one:
+      return both("bias=b1", "s+bias[b,0,q,kv] with tensors=bias:fp32[4]");
+    case Bias::batch_head:
+      return both("bias=bh", "s+bias[b,h,q,kv] with tensors=bias:fp32[4]");
+    case Bias::alibi:
+      return both("bias=alibi", "s-slope[h]*abs(kv-p) with tensors=slope:fp32[1]");
+    case Bias::alibi_batch:
+      return both("bias=alibi_b", "s-slope[b,h]*abs(kv-p) with tensors=slope:fp32[2]");
+  }
+  return {};
+}
+
+/// Which tensors a function reads.
+std::vector<bool> tensors_read(const function::Function& f) {
+  std::vector<bool> read(f.tensors.size());
+  for (const function::Node& node : f.tree.nodes())
+    if (node.kind == function::Kind::load) read[node.which] = true;
+  return read;
+}
+
+Status functions(const Problem& p) {
+  if (!has_function(p)) {
+    const std::pair<bool, std::string_view> beside[] = {
+        {!p.tensors.empty(), "tensors"}, {!p.grads.empty(), "grads"}, {p.numbers.count > 0, "numbers"}};
+    for (const auto& [given, word] : beside)
+      if (given)
+        return invalid(std::string(word) +
+                       " needs a function that reads them: score or keep, such as keep=kv<=q");
+    return {};
+  }
+  const Result<Functions> all = functions_of(p);
+  if (!all) return tl::unexpected(all.error());
+  const std::vector<bool> by_score = tensors_read(all->score), by_keep = tensors_read(all->keep);
+  for (std::size_t i = 0; i < all->tensors.size(); ++i) {
+    if (by_score[i] || by_keep[i]) continue;
+    return invalid("neither score nor keep reads " + all->tensors[i].name + "; take it out of tensors");
+  }
+  if (!p.grads.empty() && p.pass != Pass::bwd)
+    return invalid("grads needs bwd; a forward problem writes no gradients");
+  for (const int gradient : all->gradients) {
+    if (by_score[static_cast<std::size_t>(gradient)]) continue;
+    return invalid("grads: only keep reads " + all->tensors[static_cast<std::size_t>(gradient)].name +
+                   ", and a mask has no gradient; leave it out");
+  }
+  return one_change_of_scores(p);
+}
+
 /// Every tensor must fit in 64-bit byte addresses.
 Status tensor_sizes(const Problem& p) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
@@ -564,15 +631,20 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,           head_groups,      head_dims,
-    no_attention,    latent,           cache_dtype,
-    output_dtype,    eight_bit_inputs, descale_factors,
-    positional_mask, score_modifiers,  bias_type,
-    bias_gradient,   lse_gradient,     dropout,
-    forward_only,    splits,           varlen_sequences,
-    paged_cache,     rotary_embedding, new_tokens,
-    slots,           cache_sequences,  left_padding,
-    merged_parts,    tensor_sizes,     thirty_two_bit_positions,
+    sizes,           head_groups,
+    head_dims,       no_attention,
+    latent,          cache_dtype,
+    output_dtype,    eight_bit_inputs,
+    descale_factors, positional_mask,
+    score_modifiers, bias_type,
+    bias_gradient,   lse_gradient,
+    dropout,         forward_only,
+    splits,          varlen_sequences,
+    paged_cache,     rotary_embedding,
+    new_tokens,      slots,
+    cache_sequences, left_padding,
+    merged_parts,    functions,
+    tensor_sizes,    thirty_two_bit_positions,
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "problem/functions.h"
 #include "problem/other_names.h"
 
 namespace regard {
@@ -32,6 +33,16 @@ std::string value_text(double value) {
 }
 std::string value_text(const OptionalScale& value) {
   return value ? value_text(*value) : "default";
+}
+std::string value_text(const InternedText& value) {
+  return std::string(value.view());
+}
+std::string value_text(const FunctionNumbers& value) {
+  return print(value);
+}
+
+std::string_view example_of_text(std::string_view name) {
+  return name == "score" ? "s*2.0" : name == "keep" ? "kv<=q" : name == "tensors" ? "slope:fp32[1]" : "slope";
 }
 
 Status needs_value(std::string_view name, std::string_view kind, std::string_view example) {
@@ -66,6 +77,14 @@ Status read_value(std::string_view name, std::string_view text, OptionalScale& v
   double number = 0;
   if (Status status = read_value(name, text, number); !status) return status;
   value = number;
+  return {};
+}
+
+Status read_value(std::string_view name, std::string_view text, FunctionNumbers& value) {
+  if (text.empty()) return needs_value(name, "a list of numbers", example_of(value));
+  const Result<FunctionNumbers> numbers = parse_numbers(text);
+  if (!numbers) return tl::unexpected(numbers.error());
+  value = *numbers;
   return {};
 }
 

@@ -14,6 +14,8 @@ std::string value_text(bool value);
 std::string value_text(std::int64_t value);
 std::string value_text(double value);  ///< the shortest text that parses to the same double
 std::string value_text(const OptionalScale& value);
+std::string value_text(const InternedText& value);
+std::string value_text(const FunctionNumbers& value);
 template <class Enum>
   requires std::is_enum_v<Enum>
 std::string value_text(Enum value) {
@@ -35,6 +37,11 @@ inline std::string_view example_of(double) {
 inline std::string_view example_of(const OptionalScale&) {
   return "0.125";
 }
+inline std::string_view example_of(const FunctionNumbers&) {
+  return "n0:64";
+}
+/// Of the fields that are text.
+std::string_view example_of_text(std::string_view name);
 template <class Enum>
   requires std::is_enum_v<Enum>
 std::string_view example_of(Enum) {
@@ -47,6 +54,7 @@ Status needs_value(std::string_view name, std::string_view kind, std::string_vie
 Status read_value(std::string_view name, std::string_view text, std::int64_t& value);
 Status read_value(std::string_view name, std::string_view text, double& value);
 Status read_value(std::string_view name, std::string_view text, OptionalScale& value);
+Status read_value(std::string_view name, std::string_view text, FunctionNumbers& value);
 Status unknown_value(std::string_view name, std::string_view text, std::span<const WordInfo> words);
 template <class Enum>
   requires std::is_enum_v<Enum>

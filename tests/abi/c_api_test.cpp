@@ -93,6 +93,8 @@ TEST(CApi, NullPointersAreSentences) {
   expect_named(regard_problem_from_json(nullptr, &made), "json");
   expect_named(regard_problem_from_json("{}", nullptr), "problem");
   expect_named(regard_problem_tensor(nullptr, REGARD_Q, nullptr, nullptr), "problem");
+  regard_role role = REGARD_Q;
+  expect_named(regard_problem_captured(nullptr, "slope", &role), "problem");
   expect_named(regard_problem_words(nullptr), "json");
   expect_named(regard_plan_create(nullptr, nullptr, &plan), "problem");
   expect_named(regard_plan_create(problem.handle, nullptr, nullptr), "plan");

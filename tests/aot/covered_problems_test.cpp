@@ -73,6 +73,10 @@ std::vector<std::string> values_of(Draw& draw, Field field, std::int64_t, int co
   for (int i = 0; i < count; ++i) values.push_back(in_toml(draw.head_dim()));
   return values;
 }
+/// No kernel is made for a function.
+std::vector<std::string> values_of(Draw&, Field, InternedText, int) {
+  return {};
+}
 template <class Enum>
 std::vector<std::string> values_of(Draw& draw, Field field, Enum, int count) {
   const bool follows = field == Field::out || field == Field::descale;  // free for 8-bit types only
@@ -124,6 +128,8 @@ void randomize(Draw& draw, Field, double& value) {
   constexpr double some[] = {0.5, 0.125, 0.004, 30, 5e4};
   if (value != 0) value = draw.of(some);
 }
+void randomize(Draw&, Field, InternedText&) {}
+void randomize(Draw&, Field, FunctionNumbers&) {}
 template <class Value>
   requires std::is_enum_v<Value>
 void randomize(Draw& draw, Field, Value& value) {

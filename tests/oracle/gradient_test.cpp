@@ -15,6 +15,7 @@ double loss(const Problem& backward, const Case& c) {
   Problem forward = backward;
   forward.pass = Pass::fwd;
   forward.dbias = forward.dlse = forward.deterministic = false;
+  forward.grads = {};
   forward.lse = true;
   const auto outputs = oracle::run(forward, c.arguments());
   EXPECT_TRUE(outputs) << outputs.error().message;
@@ -60,6 +61,9 @@ TEST_P(Gradients, AreCentralDifferences) {
     check_gradient(c, REGARD_K, outputs->at(REGARD_GRAD_K).value);
     check_gradient(c, REGARD_V, outputs->at(REGARD_GRAD_V).value);
     if (c.problem().dbias) check_gradient(c, REGARD_BIAS, outputs->at(REGARD_GRAD_BIAS).value);
+    for (int i = 0; i < 8; ++i)
+      if (tensor_use(c.problem(), grad_captured(i)) != REGARD_UNUSED)
+        check_gradient(c, captured(i), outputs->at(grad_captured(i)).value);
     if (c.problem().sink) check_gradient(c, REGARD_SINK, outputs->at(REGARD_GRAD_SINK).value);
   }
 }
@@ -86,7 +90,14 @@ INSTANTIATE_TEST_SUITE_P(
         "bwd fp32 b=3 h=2 sq=6 sk=8 d=4 varlen lengths ranges bits dropout=0.2 bias=1h dbias",
         "bwd fp32 b=1 h=1 s=5 d=3 scale=-0.7", "bwd fp32 b=2 hq=4 hk=2 sq=5 sk=7 d=4 dlse sink dropout=0.3",
         "bwd fp32 b=2 h=2 sq=6 sk=4 d=4 dlse mask=causal softcap=0.7 bias=1h dbias",
-        "bwd fp32 b=4 h=2 sq=6 sk=8 d=4 varlen lengths dlse sink"));
+        "bwd fp32 b=4 h=2 sq=6 sk=8 d=4 varlen lengths dlse sink",
+        "bwd fp32 b=2 hq=4 hk=2 sq=5 sk=7 d=4 score=s*0.5-w[h]*abs(kv-p) tensors=w:fp32[1] grads=w dlse",
+        "bwd fp32 b=2 h=2 s=6 d=4 score=tanh(s)*g[q]+exp(-s*0.1)*t[q-kv+3] keep=kv<=q "
+        "tensors=g:fp32[1],t:fp32[1] grads=g,t sink",
+        "bwd fp32 b=2 h=2 sq=5 sk=9 d=4 score=where(kv<3,s*c*c,s+bias[b,0,q,kv]) "
+        "tensors=c:fp32[0],bias:fp32[4] grads=c,bias dropout=0.3",
+        "bwd fp32 b=3 h=2 sq=6 sk=8 d=4 varlen lengths score=sigmoid(s)/w[h]+log(1.5+s*s) "
+        "tensors=w:fp32[1]"));
 
 }  // namespace
 }  // namespace regard::test

@@ -109,6 +109,7 @@ const std::vector<Scene>& accepted() {
       {"cache_type_on_target", "append bf16 b=2 h=4 sk=64 d=128 snew=1 kv=int8", "sm_80", "portable_append"},
       {"kernel_takes_dtype", fwd, "sm_80", "portable_forward", tile128()},
       {"head_dims_fit", fwd, "sm_80", "portable_forward", tile128()},
+      {"takes_functions", "fwd bf16 b=2 h=4 s=64 d=64 keep=kv<=q", "cpu-avx2", "cpu_generic_forward"},
       {"head_dims_aligned", fwd, "sm_80", "portable_forward", tile128()},
       {"positions_fit", "fwd bf16 b=1 h=1 sq=1 sk=2147418112 d=64", "cpu-avx2", "cpu_forward"},
       {"ragged_maps_fit", "fwd bf16 b=1 h=1 sq=1 sk=1073741824 d=64 lengths", "sm_90a", "sm90_forward",
@@ -244,6 +245,10 @@ const std::vector<Refused>& refused_scenes() {
       {{"dtype_on_target", "fwd fp8_fnuz b=1 h=1 s=1 d=64", "sm_90a", "portable_forward"},
        "sm_90a does not compute in fp8_fnuz; it takes fp32, fp16, bf16, fp8, fp8_e5m2; cpu and hip targets "
        "compute in fp8_fnuz"},
+      {{"takes_functions", "fwd bf16 b=2 h=4 s=64 d=64 keep=kv<=q", "cpu-avx2", "cpu_forward"},
+       "it does not take keep yet; the generic kernel interprets functions"},
+      {{"takes_functions", "fwd bf16 b=2 h=4 s=64 d=64 keep=kv<=q score=s*2.0", "sm_80", "portable_forward"},
+       "it does not take score and keep yet; CPU targets have a generic kernel that interprets functions"},
       {{"reads_cache", "fwd bf16 b=1 h=1 s=64 d=64 kv=fp8", "sm_80", "portable_forward", tile128()},
        "it does not take kv=fp8 on sm_80; use kv=int8"},
       {{"few_query_rows", "fwd bf16 b=1 hq=32 hk=2 sq=5 sk=64 d=64", "sm_80", "portable_decode"},

@@ -383,7 +383,10 @@ void Case::fill(const TensorSpec& spec) {
       values = normal(random, n, 1, options_.sink_offset);
       break;
     default:
-      values = normal(random, n, 1);
+      if (is_captured(spec.role) && spec.dtype != REGARD_FP32)
+        values = whole_numbers(random, n, 0, spec.dtype == REGARD_UINT8 ? 1 : 5);
+      else
+        values = normal(random, n, 1);
   }
   each_element(spec.role, [&](std::int64_t i, std::int64_t offset) {
     oracle::encode(tensor.dtype, tensor.data, offset, values[static_cast<std::size_t>(i)]);
@@ -528,6 +531,7 @@ void Case::compute_forward_inputs(int threads) {
   forward.pass = Pass::fwd;
   forward.lse = true;
   forward.dbias = forward.dlse = forward.deterministic = false;
+  forward.grads = {};
   const auto outputs = must(oracle::run(forward, arguments_, {threads, 0, 0}), print(forward));
   for (const regard_role role : {REGARD_O, REGARD_LSE}) {
     const oracle::Output& output = outputs.at(role);

@@ -3,19 +3,42 @@
 
 #include "kernels/cpu/generic_layout.h"
 #include "plan/cost.h"
+#include "plan/function_steps.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
+#include "problem/functions.h"
 
 namespace regard {
 namespace {
 
+/// The plan of one stage, and what it needs to interpret the problem's functions.
 Result<Plan> one_stage(const Problem& problem, const Target& target, const PlanOptions& options,
-                       const Stage& stage) {
+                       Stage stage) {
   Plan plan = start(problem, target, options);
-  plan.stages = {stage};
+  GenericSchedule schedule{};
+  if (has_function(problem)) {
+    Result<FunctionSteps> steps = function_steps(problem);
+    if (!steps) return tl::unexpected(steps.error());
+    schedule.steps = std::ssize(steps->steps);
+    stage.scratch_bytes =
+        round_up(GenericLayout::sum(stage.scratch_bytes, GenericLayout::function_bytes(schedule.steps)), 64);
+    plan.function = plan.workspace.add("function", steps->bytes());
+    plan.steps = std::make_shared<const FunctionSteps>(std::move(*steps));
+  }
+  stage.schedule = Schedule(schedule);
+  stage.schedule.point(&GenericSchedule::function, plan.function);
+  plan.stages = {std::move(stage)};
   return finish(std::move(plan));
 }
+
+std::vector<ScheduleNumber> numbers(const Schedule& schedule) {
+  const i64 steps = schedule.as<GenericSchedule>().steps;
+  if (steps == 0) return {};
+  return {{"steps of the function", steps}};
+}
+
+constexpr KernelSchedule generic_schedule{"GenericSchedule", sizeof(GenericSchedule), numbers};
 
 std::int64_t bias_matrices(const Problem& p) {
   if (!p.dbias) return 0;
@@ -42,15 +65,19 @@ Result<Plan> plan_cpu_generic_forward(const Problem& problem, const Target& targ
 
 Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
                                        const PlanOptions& options) {
-  const auto grid = GenericLayout::backward_grid(problem.b, problem.hq, problem.hk, problem.sq, problem.sk,
-                                                 bias_matrices(problem), problem.sink);
+  const auto grid =
+      GenericLayout::backward_grid(problem.b, problem.hq, problem.hk, problem.sq, problem.sk,
+                                   bias_matrices(problem), problem.sink, !problem.grads.empty());
   return one_stage(problem, target, options,
                    stage_of(problem, target, cpu_generic_backward, &tile, grid.total(),
                             GenericLayout(problem.d, problem.dv).backward_bytes()));
 }
 
-const Kernel cpu_generic_forward{.name = "cpu_generic_forward", .depends_on = pass_only, .seconds = seconds};
-const Kernel cpu_generic_backward{
-    .name = "cpu_generic_backward", .depends_on = pass_only, .seconds = seconds};
+const Kernel cpu_generic_forward{
+    .name = "cpu_generic_forward", .depends_on = pass_only, .schedule = generic_schedule, .seconds = seconds};
+const Kernel cpu_generic_backward{.name = "cpu_generic_backward",
+                                  .depends_on = pass_only,
+                                  .schedule = generic_schedule,
+                                  .seconds = seconds};
 
 }  // namespace regard

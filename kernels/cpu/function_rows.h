@@ -1,0 +1,346 @@
+// Interprets the functions of a call, step by step for the 64 keys of a row's step.
+#pragma once
+
+#include "kernels/cpu/generic_convert.h"
+#include "kernels/function/math.h"
+#include "kernels/function/steps.h"
+#include "kernels/function/whole.h"
+
+namespace regard::generic {
+
+/// A place in the score matrix, but for the key.
+struct FunctionPlace {
+  i64 batch, head, kv_head, row, first_key;
+  const Sequence& sequence;
+};
+
+class FunctionRows {
+ public:
+  static constexpr i64 keys = GenericLayout::tile_keys;
+
+  /// `values`: scratch memory for `keys` words of each step.
+  FunctionRows(const Arguments& a, const FunctionCall* call, float* values)
+      : a_(a), call_(call), values_(reinterpret_cast<u32*>(values)) {}
+
+  bool present() const { return call_ != nullptr; }
+  bool has_score() const { return present() && call_->score >= 0; }
+  const FunctionCall& call() const { return *call_; }
+
+  /// Takes the steps of score and mask for a row of scores, which become those of the function, or -infinity
+  /// where the mask hides the key. `slopes` gets the derivative of the score, unless it is null.
+  REGARD_NOINLINE void apply(const FunctionPlace& place, float* scores, float* slopes) {
+    const FunctionCall& f = *call_;
+    run(place, scores, 0, f.end_of_values);
+    if (slopes && f.score >= 0) {
+      run(place, scores, f.end_of_values, f.count);
+      copy(reinterpret_cast<u32*>(slopes), row(f.slope));
+    }
+    if (f.score >= 0) copy(reinterpret_cast<u32*>(scores), row(f.score));
+    if (f.keep < 0) return;
+    const u32* const kept = row(f.keep);
+    for (i64 i = 0; i < keys; ++i)
+      if (kept[i] == 0) scores[i] = -infinity;
+  }
+
+  /// Adds a row's gradients of scores, times the derivatives, to those of the captured tensors; after `apply`
+  /// with slopes.
+  REGARD_NOINLINE void add_gradients(const float* grads) {
+    for (i32 k = 0; k < call_->derivative_count; ++k) {
+      const FunctionDerivative& one = call_->derivatives[k];
+      const FunctionStep& load = call_->steps[one.load];
+      add_gradient(load, call_->tensors[load.which], reinterpret_cast<const float*>(row(one.derivative)),
+                   grads);
+    }
+  }
+
+ private:
+  u32* row(i32 step) { return values_ + step * keys; }
+  static void copy(u32* to, const u32* from) { __builtin_memcpy(to, from, keys * 4); }
+
+  void run(const FunctionPlace& place, const float* scores, i32 begin, i32 end) {
+    for (i32 i = begin; i < end; ++i) {
+      const FunctionStep& step = call_->steps[i];
+      switch (step.kind) {
+        case function::Kind::constant:
+        case function::Kind::number:
+          fill(row(i), step.bits);
+          break;
+        case function::Kind::variable:
+          variable(place, scores, static_cast<function::Variable>(step.which), row(i));
+          break;
+        case function::Kind::load:
+          load(step, call_->tensors[step.which], row(i));
+          break;
+        case function::Kind::operation:
+          operation(step, row(i));
+          break;
+      }
+    }
+  }
+
+  static void fill(u32* to, u32 bits) {
+    for (i64 i = 0; i < keys; ++i) to[i] = bits;
+  }
+  static void count_from(u32* to, i64 first) {
+    for (i64 i = 0; i < keys; ++i) to[i] = static_cast<u32>(first + i);
+  }
+
+  void variable(const FunctionPlace& at, const float* scores, function::Variable variable, u32* to) {
+    const auto whole = [&](i64 value) { fill(to, static_cast<u32>(value)); };
+    switch (variable) {
+      case function::Variable::s:
+        return copy(to, reinterpret_cast<const u32*>(scores));
+      case function::Variable::b:
+        return whole(at.batch);
+      case function::Variable::h:
+        return whole(at.head);
+      case function::Variable::hk:
+        return whole(at.kv_head);
+      case function::Variable::q:
+        return whole(at.row);
+      case function::Variable::kv:
+        return count_from(to, at.first_key);
+      case function::Variable::p:
+        return whole(at.row + at.sequence.bottom_right());
+      case function::Variable::sq:
+        return whole(at.sequence.sq);
+      case function::Variable::sk:
+        return whole(at.sequence.sk);
+      case function::Variable::tq:
+        return whole((a_.offsets_q ? at.sequence.first_q : at.batch * a_.sq) + at.row);
+      case function::Variable::tk:
+        return count_from(to, (a_.offsets_k ? at.sequence.first_k : at.batch * a_.sk) + at.first_key);
+    }
+  }
+
+  /// The element that each key reads, in elements from the tensor's first: indices are clamped into it.
+  i64 place_of(const FunctionStep& step, const CapturedTensor& tensor, const i64* strides, i64 key) {
+    i64 place = 0;
+    for (i32 k = 0; k < step.count; ++k) {
+      const i64 index = function::signed_of(row(step.operands[k])[key]);
+      place += larger<i64>(0, smaller(index, tensor.sizes[k] - 1)) * strides[k];
+    }
+    return place;
+  }
+
+  void load(const FunctionStep& step, const CapturedTensor& tensor, u32* to) {
+    for (i64 i = 0; i < keys; ++i) to[i] = number_at(step, tensor, place_of(step, tensor, tensor.strides, i));
+  }
+
+  static u32 number_at(const FunctionStep& step, const CapturedTensor& tensor, i64 place) {
+    constexpr i32 uint8 = 18, int64 = 20;  // checked in src/engine/bind_function.cpp
+    const u8* const bytes = static_cast<const u8*>(tensor.data);
+    if (tensor.dtype == uint8) return step.type == function::Type::boolean ? bytes[place] != 0 : bytes[place];
+    if (tensor.dtype == int64) return static_cast<u32>(static_cast<const i64*>(tensor.data)[place]);
+    if (step.type == function::Type::integer) return static_cast<const u32*>(tensor.data)[place];
+    float number = 0;
+    load_row(&number, bytes + place * bytes_of_dtype(tensor.dtype), tensor.dtype, 1);
+    return bits_as<u32>(number);
+  }
+
+  void add_gradient(const FunctionStep& load, const CapturedTensor& tensor, const float* derivative,
+                    const float* grads) {
+    i64 at[keys];
+    bool same = true;
+    for (i64 i = 0; i < keys; ++i) {
+      at[i] = place_of(load, tensor, tensor.gradient_strides, i);
+      same &= at[i] == at[0];
+    }
+    double sum = 0;  // of all keys, where they read one number
+    for (i64 i = 0; i < keys; ++i) {
+      if (grads[i] == 0) continue;  // whatever the derivative is
+      if (same)
+        sum += static_cast<double>(grads[i]) * derivative[i];
+      else
+        tensor.gradient[at[i]] += grads[i] * derivative[i];
+    }
+    if (same) tensor.gradient[at[0]] += static_cast<float>(sum);
+  }
+
+  template <class Function>
+  void each(u32* to, Function function) {
+    for (i64 i = 0; i < keys; ++i) to[i] = function(i);
+  }
+
+  void operation(const FunctionStep& step, u32* to) {
+    const u32* const x = row(step.operands[0]);
+    const u32* const y = step.count > 1 ? row(step.operands[1]) : x;
+    using function::Operation;
+    const auto operation = static_cast<Operation>(step.which);
+    if (operation == Operation::where) {
+      const u32* const z = row(step.operands[2]);
+      return each(to, [=](i64 i) { return x[i] != 0 ? y[i] : z[i]; });
+    }
+    switch (step.operand) {
+      case function::Type::boolean:
+        return of_conditions(operation, to, x, y);
+      case function::Type::integer:
+        return of_integers(operation, to, x, y);
+      case function::Type::real:
+        return of_reals(operation, to, x, y);
+    }
+  }
+
+  void of_conditions(function::Operation operation, u32* to, const u32* x, const u32* y) {
+    using function::Operation;
+    switch (operation) {
+      case Operation::logical_or:
+      case Operation::bit_or:
+        return each(to, [=](i64 i) { return x[i] | y[i]; });
+      case Operation::logical_and:
+      case Operation::bit_and:
+        return each(to, [=](i64 i) { return x[i] & y[i]; });
+      case Operation::bit_xor:
+        return each(to, [=](i64 i) { return x[i] ^ y[i]; });
+      case Operation::to_real:
+        return each(to, [=](i64 i) { return bits_as<u32>(static_cast<float>(x[i])); });
+      case Operation::to_integer:
+        return copy(to, x);
+      default:  // ! and ~
+        return each(to, [=](i64 i) { return x[i] ^ 1u; });
+    }
+  }
+
+  void of_integers(function::Operation operation, u32* to, const u32* x, const u32* y) {
+    using function::Operation;
+    using function::signed_of;
+    switch (operation) {
+      case Operation::less:
+        return each(to, [=](i64 i) -> u32 { return signed_of(x[i]) < signed_of(y[i]); });
+      case Operation::less_equal:
+        return each(to, [=](i64 i) -> u32 { return signed_of(x[i]) <= signed_of(y[i]); });
+      case Operation::equal:
+        return each(to, [=](i64 i) -> u32 { return x[i] == y[i]; });
+      case Operation::not_equal:
+        return each(to, [=](i64 i) -> u32 { return x[i] != y[i]; });
+      case Operation::add:
+        return each(to, [=](i64 i) { return x[i] + y[i]; });
+      case Operation::subtract:
+        return each(to, [=](i64 i) { return x[i] - y[i]; });
+      case Operation::multiply:
+        return each(to, [=](i64 i) { return x[i] * y[i]; });
+      case Operation::floor_divide:
+        return each(to, [=](i64 i) { return function::floor_quotient(x[i], y[i]); });
+      case Operation::modulo:
+        return each(to, [=](i64 i) { return function::floor_remainder(x[i], y[i]); });
+      case Operation::shift_left:
+        return each(to, [=](i64 i) { return x[i] << (y[i] & 31u); });
+      case Operation::shift_right:
+        return each(to, [=](i64 i) { return static_cast<u32>(signed_of(x[i]) >> (y[i] & 31u)); });
+      case Operation::bit_and:
+        return each(to, [=](i64 i) { return x[i] & y[i]; });
+      case Operation::bit_or:
+        return each(to, [=](i64 i) { return x[i] | y[i]; });
+      case Operation::bit_xor:
+        return each(to, [=](i64 i) { return x[i] ^ y[i]; });
+      case Operation::bit_not:
+        return each(to, [=](i64 i) { return ~x[i]; });
+      case Operation::negate:
+        return each(to, [=](i64 i) { return 0u - x[i]; });
+      case Operation::abs:
+        return each(to, [=](i64 i) { return signed_of(x[i]) < 0 ? 0u - x[i] : x[i]; });
+      case Operation::sign:
+        return each(to,
+                    [=](i64 i) { return static_cast<u32>((signed_of(x[i]) > 0) - (signed_of(x[i]) < 0)); });
+      case Operation::min:
+        return each(to, [=](i64 i) { return signed_of(y[i]) < signed_of(x[i]) ? y[i] : x[i]; });
+      case Operation::max:
+        return each(to, [=](i64 i) { return signed_of(x[i]) < signed_of(y[i]) ? y[i] : x[i]; });
+      default:  // float
+        return each(to, [=](i64 i) { return bits_as<u32>(static_cast<float>(signed_of(x[i]))); });
+    }
+  }
+
+  /// Calls function(x, y) on the numbers of two rows.
+  template <class Function>
+  void each_real(u32* to, const u32* x, const u32* y, Function function) {
+    each(to, [=](i64 i) {
+      return bits_as<u32>(static_cast<float>(function(bits_as<float>(x[i]), bits_as<float>(y[i]))));
+    });
+  }
+
+  void of_reals(function::Operation operation, u32* to, const u32* x, const u32* y) {
+    using function::Operation;
+    using namespace function;
+    switch (operation) {
+      case Operation::less:
+        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) < bits_as<float>(y[i]); });
+      case Operation::less_equal:
+        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) <= bits_as<float>(y[i]); });
+      case Operation::equal:
+        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) == bits_as<float>(y[i]); });
+      case Operation::not_equal:
+        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) != bits_as<float>(y[i]); });
+      case Operation::to_integer:
+        return each(to, [=](i64 i) { return static_cast<u32>(integer_of(bits_as<float>(x[i]))); });
+      case Operation::negate:
+        return each(to, [=](i64 i) { return x[i] ^ 0x80000000u; });
+      case Operation::abs:
+        return each(to, [=](i64 i) { return x[i] & 0x7fffffffu; });
+      case Operation::add:
+        return each_real(to, x, y, [](float a, float b) { return a + b; });
+      case Operation::subtract:
+        return each_real(to, x, y, [](float a, float b) { return a - b; });
+      case Operation::multiply:
+        return each_real(to, x, y, [](float a, float b) { return a * b; });
+      case Operation::divide:
+        return each_real(to, x, y, [](float a, float b) { return a / b; });
+      case Operation::floor_divide:
+        return each_real(to, x, y, [](float a, float b) { return floor_of(a / b); });
+      case Operation::modulo:
+        return each_real(to, x, y, [](float a, float b) { return a - b * floor_of(a / b); });
+      case Operation::min:
+        return each_real(to, x, y, [](float a, float b) { return a != a ? a : b < a || b != b ? b : a; });
+      case Operation::max:
+        return each_real(to, x, y, [](float a, float b) { return a != a ? a : a < b || b != b ? b : a; });
+      default:
+        return of_one_real(operation, to, x, y);
+    }
+  }
+
+  void of_one_real(function::Operation operation, u32* to, const u32* x, const u32* y) {
+    using function::Operation;
+    using namespace function;
+    switch (operation) {
+      case Operation::sign:
+        return each_real(to, x, x,
+                         [](float a, float) { return a != a ? a : static_cast<float>((a > 0) - (a < 0)); });
+      case Operation::floor:
+        return each_real(to, x, x, [](float a, float) { return floor_of(a); });
+      case Operation::ceil:
+        return each_real(to, x, x, [](float a, float) { return -floor_of(-a); });
+      case Operation::round:
+        return each_real(to, x, x, [](float a, float) { return round_of(a); });
+      case Operation::exp:
+        return each_real(to, x, x, [](double a, double) { return exp_of(a); });
+      case Operation::exp2:
+        return each_real(to, x, x, [](double a, double) { return exp2_of(a); });
+      case Operation::log:
+        return each_real(to, x, x, [](double a, double) { return log2_of(a) * ln2; });
+      case Operation::log2:
+        return each_real(to, x, x, [](double a, double) { return log2_of(a); });
+      case Operation::tanh:
+        return each_real(to, x, x, [](double a, double) { return tanh_of(a); });
+      case Operation::sigmoid:
+        return each_real(to, x, x, [](double a, double) { return 1 / (1 + exp_of(-a)); });
+      case Operation::sqrt:
+        return each_real(to, x, x, [](float a, float) { return __builtin_sqrtf(a); });
+      case Operation::rsqrt:
+        return each_real(to, x, x, [](double a, double) { return 1 / __builtin_sqrt(a); });
+      case Operation::sin:
+        return each_real(to, x, x, [](double a, double) { return sin_of(a, 0); });
+      case Operation::cos:
+        return each_real(to, x, x, [](double a, double) { return sin_of(a, 1); });
+      case Operation::pow:
+        return each_real(to, x, y, [](double a, double b) { return pow_of(a, b); });
+      default:
+        return copy(to, x);
+    }
+  }
+
+  const Arguments& a_;
+  const FunctionCall* call_;
+  u32* values_;
+};
+
+}  // namespace regard::generic

@@ -1,0 +1,49 @@
+#include "engine/bind_function.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plan/function_steps.h"
+#include "problem/tensors.h"
+
+namespace regard {
+namespace {
+
+// Kernels read the numbers of dtypes (kernels/cpu/function_rows.h).
+static_assert(REGARD_UINT8 == 18 && REGARD_INT64 == 20);
+
+CapturedTensor tensor_of(const regard_tensor& tensor, const regard_tensor& gradient) {
+  CapturedTensor bound{};
+  bound.data = tensor.data;
+  bound.gradient = static_cast<float*>(gradient.data);
+  bound.dtype = static_cast<i32>(tensor.dtype);
+  bound.dimensions = tensor.rank;
+  std::fill_n(bound.sizes, 4, 1);
+  std::copy_n(tensor.shape, tensor.rank, bound.sizes);
+  std::copy_n(tensor.strides, tensor.rank, bound.strides);
+  if (gradient.data != nullptr) std::copy_n(gradient.strides, gradient.rank, bound.gradient_strides);
+  return bound;
+}
+
+}  // namespace
+
+void bind_function(const Plan& plan, const regard_arguments& given, void* workspace) {
+  if (plan.steps == nullptr) return;
+  const FunctionSteps& steps = *plan.steps;
+  FunctionCall call = steps.call;
+  for (int i = 0; i < static_cast<int>(function::most_tensors); ++i)
+    if (const regard_tensor& tensor = given.tensor[captured(i)]; tensor.data != nullptr)
+      call.tensors[i] = tensor_of(tensor, given.tensor[grad_captured(i)]);
+
+  auto* const to = static_cast<std::byte*>(plan.workspace.at(plan.function, workspace));
+  auto* const list = to + sizeof call;
+  auto* const derivatives = list + steps.steps.size() * sizeof(FunctionStep);
+  call.steps = reinterpret_cast<const FunctionStep*>(list);
+  call.derivatives = reinterpret_cast<const FunctionDerivative*>(derivatives);
+  std::memcpy(to, &call, sizeof call);
+  std::memcpy(list, steps.steps.data(), steps.steps.size() * sizeof(FunctionStep));
+  if (!steps.derivatives.empty())
+    std::memcpy(derivatives, steps.derivatives.data(), steps.derivatives.size() * sizeof(FunctionDerivative));
+}
+
+}  // namespace regard

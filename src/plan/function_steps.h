@@ -1,0 +1,26 @@
+// The functions of a problem as the steps that the generic kernels interpret.
+#pragma once
+
+#include <vector>
+
+#include "kernels/function/steps.h"
+#include "problem/problem.h"
+
+namespace regard {
+
+/// The same in every call of a problem.
+struct FunctionSteps {
+  std::vector<FunctionStep> steps;
+  std::vector<FunctionDerivative> derivatives;
+  FunctionCall call{};  ///< without pointers and tensors
+
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(sizeof call + steps.size() * sizeof(FunctionStep) +
+                                     derivatives.size() * sizeof(FunctionDerivative));
+  }
+};
+
+/// Of a problem that has a function; in bwd with the derivatives.
+Result<FunctionSteps> function_steps(const Problem&);
+
+}  // namespace regard

@@ -1,0 +1,195 @@
+// Functions of the score and the mask, interpreted by the generic kernels, against the oracle.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+/// A function and its tensors.
+const std::vector<std::string> functions = {
+    "keep=kv<=q",
+    "keep=kv<=q&&q-kv<17",
+    "keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]",
+    "keep=(kv<4||q-kv<9)&&kv<=p&&seen[h] tensors=seen:bool[1]",
+    "keep=(kv*40503+q)%7<3",
+    "keep=(q//8==kv//8)!=(h<2)",
+    "score=s*0.5+2.0",
+    "score=s-slope[h]*abs(kv-p) tensors=slope:fp32[1]",
+    "score=s-slope[b,h]*float((q-kv)*(q-kv))*0.01 tensors=slope:fp32[2]",
+    "score=s+table[h,q-kv+30] tensors=table:fp32[2]",
+    "score=20.0*tanh(s/20.0)",
+    "score=where(kv<5,s+1.5,s*sigmoid(s)) keep=kv!=q",
+    "score=where(kv%3==0,s,-inf)",
+    "score=s*temperature tensors=temperature:fp32[0]",
+    "score=s+bias[b,h,q,kv] tensors=bias:fp32[4]",
+    "score=d=float(q-kv);s-d*d*w[h]*w[h]*0.01 tensors=w:fp32[1]",
+    "score=max(s,-0.5)+min(s,g[kv])*0.3 tensors=g:fp32[1]",
+    "score=s+float(bucket[min(abs(q-kv),40)])*0.1 tensors=bucket:int32[1]",
+    "score=s*cos(float(q-kv)*0.1)+sqrt(float(kv+1))*0.1-exp(-float(q)*0.1)",
+    "score=s+log(float(1+abs(q-kv)))*pow(1.5,float(h)) keep=tq!=tk+1&&sq+sk>hk",
+};
+
+const std::vector<std::string> with_gradients = {"slope", "table", "temperature", "bias", "w", "g"};
+
+/// The function with gradients of its tensors.
+std::string with_grads(const std::string& function) {
+  for (const std::string& name : with_gradients)
+    if (function.find("tensors=" + name + ":") != std::string::npos) return function + " grads=" + name;
+  return function;
+}
+
+/// The generic kernels of all CPUs that this one can be.
+std::vector<Path> generic_kernels() {
+  std::vector<Path> paths;
+  for (const std::string& target : runnable_targets())
+    if (!is_gpu(target)) paths.push_back({target, "generic", 2});
+  return paths;
+}
+
+void expect_right_everywhere(const std::string& text, const CaseOptions& options = {}) {
+  expect_right_by_each(text, generic_kernels(), options);
+}
+
+TEST(Functions, Forward) {
+  for (const std::string& function : functions) {
+    expect_right_everywhere("fwd fp32 b=2 hq=4 hk=2 sq=11 sk=67 d=20 dv=12 lse " + function);
+    expect_right_everywhere("fwd bf16 b=2 h=2 sq=5 sk=67 d=8 varlen lengths sink " + function);
+  }
+}
+
+TEST(Functions, Backward) {
+  for (const std::string& function : functions)
+    expect_right_everywhere("bwd fp32 b=2 hq=4 hk=2 sq=9 sk=67 d=20 dv=12 " + with_grads(function));
+}
+
+TEST(Functions, ForwardBesideEveryWord) {
+  for (const char* word : {"mask=causal lse", "mask=window:9,3,sink=2", "ranges bits lse",
+                           "lengths mask=causal", "varlen tq=30 tk=100 lse", "dropout=0.3 sink", "scale=-0.3",
+                           "layout=bhsd batch_invariant", "dropout=0.3 dropout_mask"})
+    expect_right_everywhere(std::string("fwd fp32 b=3 hq=4 hk=2 sq=13 sk=66 d=8 score=s-slope[h]*abs(kv-p) "
+                                        "keep=kv!=q+3 tensors=slope:fp32[1] ") +
+                            word);
+  for (const char* word : {"softcap=0.7 bias=1h lse", "bias=alibi_b", "softcap=2 mask=causal"})
+    expect_right_everywhere(std::string("fwd fp16 b=2 h=2 sq=13 sk=66 d=8 keep=kv!=q+3 ") + word);
+}
+
+TEST(Functions, BackwardBesideEveryWord) {
+  for (const char* word : {"softcap=0.7 bias=1h dbias", "bias=alibi_b dlse", "dropout=0.3 sink"})
+    expect_right_everywhere(std::string("bwd fp32 b=2 h=2 sq=13 sk=66 d=8 keep=kv!=q+3 ") + word);
+  for (const char* word : {"lengths", "varlen", "dropout=0.2 dlse sink", "mask=causal bits", "deterministic"})
+    expect_right_everywhere(std::string("bwd bf16 b=3 hq=4 hk=2 sq=13 sk=66 d=8 keep=kv!=q+3 "
+                                        "score=s*0.5-w[h]*abs(kv-p)+w[1] tensors=w:fp32[1] grads=w ") +
+                            word);
+}
+
+TEST(Functions, OnACache) {
+  for (const char* cache : {"paged=16 lengths", "paged=16 table=sglang",
+                            "cache=4 lengths snew=1 left_padding", "kv=fp8 descale=head paged=16 lengths"})
+    expect_right_everywhere(
+        std::string("fwd bf16 b=3 hq=4 hk=2 sq=2 sk=70 d=16 lse score=s-slope[h]*abs(kv-p) "
+                    "keep=doc[b,kv]<3||kv<p tensors=slope:fp32[1],doc:int32[2] ") +
+        cache);
+}
+
+TEST(Functions, OfTensorsWithGaps) {
+  CaseOptions padded;
+  padded.padded_rows = true;
+  expect_right_everywhere(
+      "bwd fp32 b=2 h=2 sq=9 sk=67 d=8 score=s+bias[b,h,q,kv] keep=doc[b,q]<=doc[b,kv] "
+      "tensors=bias:fp32[4],doc:int32[2] grads=bias",
+      padded);
+}
+
+/// A score of all kinds of parts, at random. Numbers stay small, so that rows are of several weights.
+class RandomScore {
+ public:
+  explicit RandomScore(unsigned seed) : random_(seed) {}
+
+  std::string score(int depth) {
+    if (depth == 0) return leaf();
+    const std::string x = score(depth - 1), y = score(depth - 1);
+    switch (pick(11)) {
+      case 0:
+        return "(" + x + "+" + y + ")";
+      case 1:
+        return "(" + x + "-" + y + ")";
+      case 2:
+        return "(" + x + "*0.5*" + y + ")";
+      case 3:
+        return "(" + x + "/(1.5+abs(" + y + ")))";
+      case 4:
+        return "min(" + x + "," + y + ")";
+      case 5:
+        return "max(" + x + "," + y + ")";
+      case 6:
+        return "where(" + condition() + "," + x + "," + y + ")";
+      case 7:
+        return "tanh(" + x + ")";
+      case 8:
+        return "sigmoid(" + x + ")";
+      case 9:
+        return "sin(" + x + ")";
+      default:
+        return "exp2(-abs(" + x + "))";
+    }
+  }
+  std::string condition() {
+    static constexpr const char* some[] = {"kv<=q",      "(q+kv)%3!=1", "doc[kv]==doc[q]",
+                                           "h==1||kv>5", "kv//16==2",   "!(kv>q+9)"};
+    return some[pick(6)];
+  }
+
+ private:
+  int pick(int n) { return std::uniform_int_distribution(0, n - 1)(random_); }
+  std::string leaf() {
+    static constexpr const char* some[] = {"s", "s", "s", "w[h,kv]", "w[h,q-kv]", "0.75", "float(kv-p)*0.05"};
+    return some[pick(7)];
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(Functions, AtRandom) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    RandomScore random(seed);
+    const std::string function = "score=s+w[0,doc[0]]+" + random.score(1 + static_cast<int>(seed % 3)) +
+                                 " keep=" + random.condition() + "||kv<2 tensors=w:fp32[2],doc:int32[1] ";
+    const std::string grads =
+        seed % 2 == 0 ? "bwd fp32 b=1 h=2 sq=6 sk=66 d=4 grads=w " : "fwd fp32 b=1 h=2 sq=6 sk=66 d=4 lse ";
+    expect_right_everywhere(grads + function);
+  }
+}
+
+/// What a word says is the same, bit for bit, as its function interpreted.
+TEST(Functions, AreAsGoodAsWords) {
+  const struct {
+    const char *function, *words;
+  } pairs[] = {{"keep=kv<=p&&h>=0", "mask=causal"},
+               {"keep=kv<=p&&p-kv<9&&h>=0", "mask=window:8,0"},
+               {"keep=(kv<3||p-kv<9)&&kv<=p&&h>=0", "mask=window:8,0,sink=3"}};
+  for (const auto& [function, words] : pairs) {
+    for (const std::string pass : {"fwd", "bwd"}) {
+      const std::string sizes = pass + " fp32 b=2 h=2 sq=21 sk=70 d=8 ";
+      Case c(sizes + function);
+      ASSERT_EQ(run(c, generic_kernels().front()), "");
+      const regard_role output = pass == "fwd" ? REGARD_O : REGARD_GRAD_K;
+      const std::vector<std::uint8_t> interpreted = c.bytes(output);
+      c.poison_outputs();
+      regard_problem* problem = nullptr;
+      ASSERT_EQ(regard_problem_parse((sizes + words).c_str(), &problem), REGARD_OK)
+          << regard_status_message();
+      regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+      options.target = generic_kernels().front().target.c_str();
+      options.family = "generic";
+      EXPECT_EQ(regard_attention(problem, &options, &c.arguments()), REGARD_OK) << regard_status_message();
+      regard_problem_destroy(problem);
+      EXPECT_EQ(c.bytes(output), interpreted) << words;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regard::test
