@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "plan/cost.h"
+#include "plan/function_words.h"
 #include "plan/recipe.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
@@ -272,6 +273,11 @@ std::string_view word(Family family) {
 Result<Plan> plan(const Problem& problem, const Target& target, const PlanOptions& options,
                   Explanation* explanation) {
   if (Status status = validate(problem); !status) return tl::unexpected(status.error());
+  if (const Problem words = in_words(problem); words != problem) {
+    Result<Plan> planned = plan(words, target, options, explanation);
+    if (explanation != nullptr && !explanation->problem.empty()) explanation->problem = print(problem);
+    return planned;
+  }
   if (problem.b > 0) return plan_batch(problem, target, options, explanation);
   // Without sequences nothing is launched; kernels are chosen as for one.
   Problem of_one = problem;
