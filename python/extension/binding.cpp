@@ -77,7 +77,7 @@ void Binding::bind(regard_role role, const ArrayView& given) {
           std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
 
   const regard_dtype expected = problem_.expected(role).dtype;
-  if (host && expected == REGARD_INT32 && is_int64(view.type)) {
+  if (host && expected == REGARD_INT32 && is_int64(view.type) && !is_captured(role)) {
     regard_tensor of_problem{};
     check(regard_problem_tensor(problem_.handle(), role, nullptr, &of_problem));
     return bind(role, narrowed(view, of_problem, name, narrowed_.emplace_back()));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "roles.h"
 #include "status.h"
 
 namespace regard::python {
@@ -116,7 +117,8 @@ regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype required, regard_role
   for (const DTypeRow& row : dtypes) {
     // A type that attention computes in, or the right one, needs no advice.
     const bool rare = row.dtype == REGARD_INT8 || row.dtype == REGARD_INT64;
-    if (rare && row.dtype != required) continue;
+    const bool wide = row.dtype == REGARD_INT64 && required == REGARD_INT32 && is_captured(role);
+    if (rare && row.dtype != required && !wide) continue;
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
       return row.dtype;
   }

@@ -100,6 +100,11 @@ def _name_of(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
+def dtype_name(name: str, array: Any) -> str:
+    """The name of an array's dtype, whatever it is: "float32", "bool"."""
+    return _name_of(_dtype_of(name, array))
+
+
 def known_word(name: str, array: Any) -> str | None:
     """The word of an array's dtype; None if it has none, as with integers that stand for another type."""
     dtype = _dtype_of(name, array)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
 from .call import run_call
+from .functions import with_functions
 from .options import Options, documents_options
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     Dropout draws the same mask in every call with the same seed and offset, and both default to 0: give each call its
     own.
 
+    score= and keep= are functions of the score and the mask (docs/functions.md): score="s-slope[h]*abs(kv-p)" with
+    tensors={"slope": slope}, keep="doc[b,q]==doc[b,kv]" with tensors={"doc": doc}. They run on a CPU.
+
     A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
 
     NumPy has no bfloat16: use arrays of ml_dtypes, or uint16 arrays with dtype="bf16".
@@ -68,7 +72,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
         options.pop("o", None)
         outputs["o"] = out
     inputs = {"q": q, "k": k} if v is None else {"q": q, "k": k, "v": v}
-    return _core.eagerly(run_call, "fwd", inputs, options, outputs)
+    return _core.eagerly(run_call, "fwd", inputs, with_functions(options), outputs)
 
 
 @documents_options
@@ -122,7 +126,8 @@ def attention_backward(
     Returns (grad_q, grad_k, grad_v), shaped as q, k and v, then grad_bias [1|b, 1|hq, sq, sk] if it is requested (True,
     or an array to write to), then grad_sink, fp32 [hq], if there is a sink. grad_k and grad_v are summed over the query
     heads of a group, grad_bias over the dimensions along which bias is broadcast. The other gradients may also be
-    arrays to write to.
+    arrays to write to. Last come the gradients of the tensors that grads= names, fp32 and shaped as they are ([1] for
+    one number), in the order of tensors=.
 
     deterministic=True gives the same bits on every run.
 
@@ -130,6 +135,6 @@ def attention_backward(
     """
     gradients = {"grad_q": grad_q, "grad_k": grad_k, "grad_v": grad_v, "grad_bias": grad_bias, "grad_sink": grad_sink}
     inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}
-    given = options if grad_lse is None else {**options, "grad_lse": grad_lse}
-    results: tuple[A, ...] = _core.eagerly(run_call, "bwd", inputs, given, gradients)
+    given: dict[str, Any] = {**options} if grad_lse is None else {**options, "grad_lse": grad_lse}
+    results: tuple[A, ...] = _core.eagerly(run_call, "bwd", inputs, with_functions(given), gradients)
     return results

@@ -96,6 +96,15 @@ class Options(CacheOptions, total=False):
     ]
     offset: Annotated[int, "offset of dropout, 0 if absent"]
 
+    # ---- functions of the score and the mask
+    score: Annotated[str, "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'"]
+    keep: Annotated[str, "a condition that a seen key fulfils, beside all masks, such as 'doc[b,q]==doc[b,kv]'"]
+    tensors: Annotated[
+        dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
+    ]
+    grads: Annotated[tuple[str, ...], "in attention_backward: the tensors whose gradients are returned"]
+    numbers: Annotated[str, "values of n0, f1, ... in score and keep, such as 'n0:64,f1:0.5'"]
+
     # ---- packed and padded sequences
     offsets_q: Annotated[
         Array, "int32 [b + 1], cumulative, first 0: q is [tokens, heads, dim]; int64 arrays and lists are converted"

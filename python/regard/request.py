@@ -13,6 +13,7 @@ import numpy
 from . import _core
 from .arrays import dtype_word, gpu_of, shape_of
 from .errors import invalid
+from .functions import gradient_sizes
 from .kv_cache import cache_words
 from .shapes import append_words, shape_words
 from .unknown import refuse_unknown
@@ -88,7 +89,8 @@ def _words_of(options: dict[str, Any]) -> list[str]:
         if value is True:
             words.append(name)
         elif value is not None and value is not False:
-            words.append(f"{name}={value}")
+            quoted = isinstance(value, str) and " " in value
+            words.append(f'{name}="{value}"' if quoted else f"{name}={value}")
     return words
 
 
@@ -125,7 +127,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     longest: dict[str, Any] = {name: options[name] for name in ("sq", "sk", "snew") if name in options}
     text = " ".join([*words, *_words_of(options)])
 
-    specs = _stated(text).outputs
+    specs = gradient_sizes(_stated(text).outputs, tensors)
     for name in made - specs.keys():
         raise invalid(f"{name} is True, which requests a result that {pass_} does not have")
     if "bias" in tensors and "grad_bias" in specs:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..call import run_call
+from ..functions import with_functions
 from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
@@ -63,8 +64,9 @@ def attention(
     Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied. Latent
     attention (v=None) has no gradients.
 
-    q, k, v, bias and sink have gradients; lse has none, and differentiating through it raises an error. Recorded calls
-    take no out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives.
+    q, k, v, bias, sink and, where PyTorch does not compile, floating-point tensors= of score= have gradients; lse has
+    none, and differentiating through it raises an error. Recorded calls take no out= and no arrays for lse and
+    dropout_mask to be written to. There are no second derivatives.
 
     Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; seed=
     (and offset=) select a mask instead. Under autocast q, k, v and bias are cast as PyTorch's attention casts
@@ -73,6 +75,7 @@ def attention(
 
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
+    options = with_functions(options)
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         if v is not None:
             refuse_types(q=q, k=k, v=v)

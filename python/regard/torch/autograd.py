@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 
 from ..call import Call, run_recorded
 from ..errors import InvalidError, RefusedError, invalid
+from ..functions import index_of, is_captured, names_of
 from ..shapes import LAYOUTS
 from .profiling import BACKWARD, FORWARD, is_profiled, shown
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain, tensor_names
@@ -49,7 +50,7 @@ def any_learned(options: dict[str, Any]) -> bool:
     found = False
     for name, option in options.items():
         if isinstance(option, Tensor) and option.requires_grad:
-            if name not in DIFFERENTIABLE:
+            if name not in DIFFERENTIABLE and not is_captured(name):
                 raise no_gradient(name)
             found = True
     return found
@@ -214,11 +215,20 @@ def gradients(
         grad_o = grad_o.contiguous()
     if grad_lse is not None and grad_lse.stride(-1) != 1:
         grad_lse = grad_lse.contiguous()
+    asked = zip(names, requested[len(INPUTS) :])
+    learned = sorted((name for name, needed in asked if needed and is_captured(name)), key=index_of)
+    if learned:
+        of_indices = names_of(options["tensors"])
+        options = {**options, "grads": ",".join(of_indices[index_of(name)] for name in learned)}
     forward = Call("fwd", *of_forward(names, options, tensors), {})
     results = forward.backward(grad_o, o, lse, {"grad_bias": grad_bias}, grad_lse).run_recorded(bare)
     if not names:
         return tuple([gradient if needed else None for gradient, needed in zip(results, requested)])
-    found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
+    found = dict(
+        zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else []), *learned), results)
+    )
+    for name in learned:
+        found[name] = found[name].to(tensors[len(INPUTS) + names.index(name)].dtype)
     if grad_bias:
         found["bias"] = found["bias"].sum_to_size(bias.shape)
     return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), requested)])
