@@ -80,9 +80,12 @@ Problem one_sequence(const Problem& problem, std::int64_t sq, std::int64_t sk) {
 }
 
 Problem forward_of(const Problem& backward) {
-  return changed(
-      backward,
-      {{"pass", "fwd"}, {"lse", true}, {"dbias", false}, {"dlse", false}, {"deterministic", false}});
+  return changed(backward, {{"pass", "fwd"},
+                            {"lse", true},
+                            {"dbias", false},
+                            {"dlse", false},
+                            {"grads", ""},
+                            {"deterministic", false}});
 }
 
 }  // namespace regard::cli
