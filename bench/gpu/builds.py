@@ -86,19 +86,22 @@ def ratio(base: list[float], other: list[float]) -> str:
     return f"{middle:.3f} [{low:.3f} {high:.3f}]"
 
 
-def measure(cell: Cell, builds: dict[str, Build], seconds: float) -> str:
+def measure(cell: Cell, builds: dict[str, Build], seconds: float) -> tuple[str, Any]:
+    """A line of the table, and the tensors of the calls."""
     of = inputs(cell)
-    given = {**vars(of), **varlen(cell)}
-    calls: dict[str, Call] = {}
+    plans = {name: build.plan(cell.problem) for name, build in builds.items()}
+    # One place for all: rates depend on where tensors lie (docs/notebook/hopper-backward.md).
+    gradients = {f"grad_{role}": torch.empty_like(x) for role, x in (("q", of.q), ("k", of.k), ("v", of.v))}
+    workspace = workspace_of(max(plans.values(), key=lambda plan: plan.workspace_bytes))
+    given = {**vars(of), **varlen(cell), **gradients}
+    calls = {name: plan.call(given, workspace) for name, plan in plans.items()}
     expected: Any = None
-    for name, build in builds.items():
-        plan = build.plan(cell.problem)
-        gradients = {f"grad_{role}": torch.empty_like(x) for role, x in (("q", of.q), ("k", of.k), ("v", of.v))}
-        calls[name] = plan.call({**given, **gradients}, workspace_of(plan))
-        calls[name]()
+    for name, call in calls.items():
+        for x in gradients.values():
+            x.fill_(torch.nan)
+        call()
         torch.cuda.synchronize()
-        if expected is None:
-            expected = tuple(gradients.values())
+        expected = expected or tuple(x.clone() for x in gradients.values())
         far = difference(gradients.values(), expected)
         if not far < MOST_DIFFERENCE and not name.startswith("without"):
             raise SystemExit(f"{cell.name}: {name} differs from the first by {far:.3g}")
@@ -106,7 +109,7 @@ def measure(cell: Cell, builds: dict[str, Build], seconds: float) -> str:
     base, *others = times
     rate = cell.flops / statistics.median(times[base]) / 1e9
     figures = "".join(f"{ratio(times[base], times[name]):>24}" for name in others)
-    return f"{cell.name:28}{clock:6.2f}{rate:10.1f}{figures}"
+    return f"{cell.name:28}{clock:6.2f}{rate:10.1f}{figures}", (given, workspace)
 
 
 def prepare(chosen: list[Cell], builds: dict[str, Build]) -> None:
@@ -125,7 +128,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("builds", nargs="+", metavar="NAME=FOLDER")
     parser.add_argument("--cells", default="", metavar="WORDS", help="only cells whose name has all words")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each cell")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each cell in each place")
+    parser.add_argument("--places", type=int, default=1, help="in how many places in memory")
+    parser.add_argument("--compile", action="store_true", help="only compile the kernels")
     options = parser.parse_args()
     chosen = [cell for cell in cells(CELLS) if all(word in cell.name.split() for word in options.cells.split())]
     if not chosen:
@@ -137,10 +142,16 @@ def main() -> int:
             name, _, folder = word.partition("=")
             builds[name] = Build(Path(folder or TREE), TREE, Path(scratch) / f"{len(builds)}.so")
         prepare(chosen, builds)
+        if options.compile:
+            return 0
         base, *others = builds
         print(f"{'cell':28}{'GHz':>6}{base:>10}{''.join(f'{name:>24}' for name in others)}")
         for cell in chosen:
-            print(measure(cell, builds, options.seconds), flush=True)
+            held = []  # so that tensors of the next place lie elsewhere
+            for _ in range(options.places):
+                line, tensors = measure(cell, builds, options.seconds)
+                held.append(tensors)
+                print(line, flush=True)
     return 0
 
 
