@@ -2,12 +2,11 @@
 """Backward of several builds of Regard on an NVIDIA GPU, which take turns call by call in one process.
 
 Each argument is NAME=FOLDER, the first one the base. A folder is a checkout, or only its kernels/, targets/ and
-profiles/: kernels are compiled from there, by the build in its build/release or, if it has none, by this tree's. Cells
-have about a second each. A round calls each build once with a cold L2 cache, in random order, so all builds run at the
-same clock behind the same neighbours. Prints TFLOP/s of the base and, for each of the others, the rate relative to
-it: the median of the rounds' ratios and, in brackets, the interval that has half of them. The same folder under two
-names shows what chance gives. A name that begins with "without" is for kernels that lack a part, whose results are not
-compared.
+profiles/: kernels are compiled from there, by the build in its build/release or, if it has none, by that of this tree.
+A round calls each build once with a cold L2 cache, in random order, so all builds run at the same clock behind the same
+neighbours. Prints TFLOP/s of the base and, for each of the others, the rate relative to it: the median of the rounds'
+ratios and, in brackets, the interval that has half of them. The same folder under two names shows what chance gives. A
+name that begins with "without" is for kernels that lack a part, whose results are not compared.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from bench.gpu.contestants import Call, varlen, workspace_of
 from bench.gpu.timing import FLUSHED_BYTES
 
 TREE = Path(__file__).parents[2]
+# Measured by default.
 CELLS = (
     "grid d=128 causal s=1024",
     "grid d=128 causal s=4096",
@@ -48,9 +48,12 @@ CELLS = (
 SLEEP_CLOCKS = 200_000  # long beside its launch
 
 
-def cells(names: tuple[str, ...]) -> list[Cell]:
-    known = {cell.name: cell for cell in grid()} | {case.cell.name: case.cell for case in cases()}
-    return [known[name] for name in names]
+def cells(groups: list[str]) -> list[Cell]:
+    """Those whose name has all words of a group; without groups, the default ones."""
+    known = [*grid(), *(case.cell for case in cases())]
+    if not groups:
+        return [cell for cell in known if cell.name in CELLS]
+    return [cell for cell in known if any(set(group.split()) <= set(cell.name.split()) for group in groups)]
 
 
 def in_turns(calls: dict[str, Call], seconds: float) -> tuple[dict[str, list[float]], float]:
@@ -90,7 +93,6 @@ def measure(cell: Cell, builds: dict[str, Build], seconds: float) -> tuple[str, 
     """A line of the table, and the tensors of the calls."""
     of = inputs(cell)
     plans = {name: build.plan(cell.problem) for name, build in builds.items()}
-    # One place for all: rates depend on where tensors lie (docs/notebook/hopper-backward.md).
     gradients = {f"grad_{role}": torch.empty_like(x) for role, x in (("q", of.q), ("k", of.k), ("v", of.v))}
     workspace = workspace_of(max(plans.values(), key=lambda plan: plan.workspace_bytes))
     given = {**vars(of), **varlen(cell), **gradients}
@@ -127,14 +129,16 @@ def prepare(chosen: list[Cell], builds: dict[str, Build]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("builds", nargs="+", metavar="NAME=FOLDER")
-    parser.add_argument("--cells", default="", metavar="WORDS", help="only cells whose name has all words")
+    parser.add_argument(
+        "--cells", nargs="+", default=[], metavar="WORDS", help="cells whose name has all words: 'd=64 causal' beside"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="of each cell in each place")
     parser.add_argument("--places", type=int, default=1, help="in how many places in memory")
     parser.add_argument("--compile", action="store_true", help="only compile the kernels")
     options = parser.parse_args()
-    chosen = [cell for cell in cells(CELLS) if all(word in cell.name.split() for word in options.cells.split())]
+    chosen = cells(options.cells)
     if not chosen:
-        print(f"no cell has all of the words '{options.cells}'; there are: {'; '.join(CELLS)}", file=sys.stderr)
+        print(f"no cell has all of the words {options.cells}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         builds: dict[str, Build] = {}
