@@ -45,23 +45,21 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Sm90BackwardWork
     own_turn.wait(a);
     if (own_turn.before > 0) order_memory_before_boxes();
 #pragma unroll 1
-    for (i32 i = 0; i < consumers; ++i) {
+    for (i32 i = consumers - 1; i >= 0; --i) {  // the first consumer's part comes last
       shared.grad_q_full[i].wait(parity);
       if (own_turn.before == 0)
         store_bytes(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
       else
         add_floats(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
+      end_stored_boxes();
+      wait_until_boxes_are_read();
+      shared.grad_q_empty[i].arrive();
     }
-    end_stored_boxes();
     if (own_turn.is_waited_for(a)) {
       // The next block's additions must come after all of this, not only after the reads.
       wait_until_boxes_are_stored();
       own_turn.end(a);
-    } else {
-      wait_until_boxes_are_read();
     }
-#pragma unroll 1
-    for (i32 i = 0; i < consumers; ++i) shared.grad_q_empty[i].arrive();
   }
   wait_until_boxes_are_stored();
 }

@@ -1,10 +1,8 @@
 // A warpgroup that multiplies: 64 keys of a block against its tiles of queries.
 //
 // Scores and dP are computed transposed, so that P and dS are left operands of the products with dO and Q as
-// they are in registers. All consumers share their dS for dQ, through shared memory, and each computes a
-// part of dQ. A thread stalls until most of a product that it begins is under way, so products are begun a
-// few at a time, between computations of the threads: half of dP, dK of the previous tile, dQ while the next
-// scores begin.
+// they are in registers. The consumers share their dS for dQ, through shared memory, and each computes a part
+// of dQ. They take turns at the matrix units: while one computes P and dS, products of the other run.
 #pragma once
 
 #include "kernels/sm90/backward_products.h"
@@ -37,99 +35,94 @@ class BackwardConsumer {
   }
 
  private:
-  /// ptxas tracks pending products only along straight-line code, and waits for each to end where it loses
-  /// track of them: waits for barriers come before the first product that is waited for in part, and the
-  /// only thing pending across the loop's back edge is a sum that nothing but products touches.
+  /// A turn has dV and dK of a tile, a part of dQ, and the next tile's scores and dP. The first consumer is
+  /// half a tile ahead, before the second one's dS is there, so its part of dQ is that of the tile before. A
+  /// turn ends when dQ is done: the dS from which it was made may then be overwritten.
+  ///
+  /// ptxas tracks pending products along branches that neither contain others nor read sums.
   REGARD_DEVICE void multiply(float (&dk)[columns_k / 2], float (&dv)[columns_v / 2]) const {
     const SeenQueries seen(Window(a_, work_.sequence), first_key_, key_);
     const BackwardScoreScale scale(a_);
     BackwardScores s, dp;
-    LeftFragments p;
+    LeftFragments p, ds;
     float dq[grad_q_columns / 2];
     QueryTileCursor tile(work_);
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
-    const auto weights = [&] {
-      return Weights(scale, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen, tile.first_row());
+    u32 number = 0;                            // of the tile
+    const u32 late = warpgroup_ == 0 ? 1 : 0;  // dQ, by so many tiles
+    const auto make_p_and_ds = [&] {
+      const Weights of_tile(scale, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
+                            tile.first_row());
+      wgmma_wait<1>();
+      of_tile.make_p<0>(s, p);
+      of_tile.make_p<1>(s, p);
+      // There are not enough registers if ptxas mixes a soft cap's P with dS, which it does not across a
+      // loop: this one, for a barrier that has been waited for.
+      if constexpr (config::softcap) shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
+      wgmma_wait<0>();
+      of_tile.make_ds(s, dp, p, ds);
+      store_ds(ds_address(number), ds);
     };
     shared_.k_full.wait(0);
     shared_.q_full[0].wait(0);
-    begin_scores(s, 0);
-    wgmma_wait<0>();
     shared_.v_full.wait(0);
     shared_.grad_o_full[0].wait(0);
-    begin_dp<0>(dp, 0);
-    begin_dp<1>(dp, 0);
-    {
-      const Weights of_tile = weights();
-      of_tile.make_p<0>(s, p);
-      of_tile.make_p<1>(s, p);
-    }
-    wgmma_wait<0>();
-    i32 last_q = 0;  // the slot of the previous tile
+    if (warpgroup_ > 0) await_turn();
+    begin_scores(s, 0);
+    begin_dp(dp, 0);
+    end_turn();
+    make_p_and_ds();
 #pragma unroll 1
-    for (u32 turn = 0;; ++turn) {  // of dS and dQ
-      {
-        LeftFragments ds;
-        weights().make_ds(s, dp, p, ds);
-        store_ds(ds_address(turn), ds);
-      }
-      begin_of_queries(dv, p, memory_.grad_o(ring_o.slot));
-      wgmma_wait<1>();
-      if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
-      named_sync(ds_there);
-      const i32 last_o = ring_o.slot;
-      last_q = ring_q.slot;
+    while (true) {
+      const i32 last_q = ring_q.slot, last_o = ring_o.slot;
       ring_q.advance();
       ring_o.advance();
       tile.advance(work_);
-      shared_.grad_q_empty[warpgroup_].wait(turn % 2 ^ 1);
+      await_turn();
       if (!tile.exists(work_)) {
-        begin_dq(dq, turn);
-        begin_dk(dk, last_q, turn);
+        begin_of_queries(dv, p, memory_.grad_o(last_o));
+        begin_of_queries(dk, ds, memory_.q(last_q));
+        begin_dq(dq, number - late);
         wgmma_wait<0>();
-        return send(dq);
+        break;
       }
-      shared_.q_full[ring_q.slot].wait(ring_q.parity);
-      shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
-      begin_dq(dq, turn);
-      begin_scores(s, ring_q.slot);
+      begin_of_queries(dv, p, memory_.grad_o(last_o));
+      begin_of_queries(dk, ds, memory_.q(last_q));
+      begin_dq(dq, number - late);
       wgmma_wait<1>();
       arrive_by_warp(shared_.grad_o_empty[last_o]);
-      send(dq);
-      begin_dp<0>(dp, ring_o.slot);
+      arrive_by_warp(shared_.q_empty[last_q]);
+      shared_.q_full[ring_q.slot].wait(ring_q.parity);
+      begin_scores(s, ring_q.slot);
       wgmma_wait<1>();
-      const Weights of_tile = weights();
-      of_tile.make_p<0>(s, p);
-      begin_dp<1>(dp, ring_o.slot);
-      of_tile.make_p<1>(s, p);
-      begin_dk(dk, last_q, turn);
-      wgmma_wait<1>();
+      send(dq, number - late, number >= late);
+      shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
+      begin_dp(dp, ring_o.slot);
+      end_turn();
+      ++number;
+      make_p_and_ds();
     }
+    end_turn();
+    send(dq, number - late, number >= late);
+    if (late == 0) return;
+    await_turn();
+    begin_dq(dq, number);
+    wgmma_wait<0>();
+    send(dq, number, true);
   }
 
-  /// Begins the scores, transposed.
+  REGARD_DEVICE void await_turn() const { named_sync(turn_of_consumer + warpgroup_); }
+  REGARD_DEVICE void end_turn() const { named_arrive(turn_of_consumer + 1 - warpgroup_); }
+
+  /// Begins the scores, or dP, transposed.
   REGARD_DEVICE void begin_scores(BackwardScores& s, i32 slot) const {
-    begin_transposed<0, steps_d>(s, own_keys(memory_.k()), memory_.q(slot));
+    begin_transposed<steps_d>(s, own_keys(memory_.k()), memory_.q(slot));
   }
-  /// Begins dP, transposed: the first half of its steps, or the second.
-  template <i32 half>
   REGARD_DEVICE void begin_dp(BackwardScores& dp, i32 slot) const {
-    constexpr i32 first = (steps_dv + 1) / 2;
-    begin_transposed<half == 0 ? 0 : first, half == 0 ? first : steps_dv>(dp, own_keys(memory_.v()),
-                                                                          memory_.grad_o(slot));
+    begin_transposed<steps_dv>(dp, own_keys(memory_.v()), memory_.grad_o(slot));
   }
   REGARD_DEVICE u32 own_keys(u32 tile) const { return tile + warpgroup_ * group_rows * box_bytes; }
-  /// Begins dK += dS^T Q, with dS in shared memory, as registers hold the next one by then.
-  REGARD_DEVICE void begin_dk(float (&dk)[columns_k / 2], i32 slot, u32 turn) const {
-    const MatrixDescriptor a(ds_address(turn), 0), b(memory_.q(slot), block_q * box_bytes);
-    wgmma_fence();
-    multiply_tiles<block_q / step_rows, Transposed::both, true>(
-        dk, [&](i32 i) { return a.low_at(i * step_rows * box_bytes); },
-        [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
-    wgmma_commit();
-  }
-
   /// Begins this consumer's part of dQ = dS K.
   REGARD_DEVICE void begin_dq(float (&dq)[grad_q_columns / 2], u32 turn) const {
     const i32 row_group = warpgroup_ % grad_q_row_groups,
@@ -154,14 +147,16 @@ class BackwardConsumer {
     return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
   }
 
-  /// Leaves dQ of a tile in shared memory, which has room, for the warp that adds it to the sums.
-  REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2]) const {
+  /// Leaves dQ of tile number `of` in shared memory, as soon as there is room, for the warp that adds it to
+  /// the sums. If it is not of a tile, it is left where nobody reads it: a branch must not read sums.
+  REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2], u32 of, bool is_of_tile) const {
+    if (is_of_tile) shared_.grad_q_empty[warpgroup_].wait(of % 2 ^ 1);
     const u32 address = memory_.grad_q(warpgroup_) + threadIdx.x % 128 * 16;
 #pragma unroll
     for (i32 i = 0; i < grad_q_columns / 8; ++i)
       store_shared(address + i * 128 * 16, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     make_visible_to_products();
-    arrive_by_warp(shared_.grad_q_full[warpgroup_]);
+    if (is_of_tile) arrive_by_warp(shared_.grad_q_full[warpgroup_]);
   }
 
   const BackwardArguments& a_;

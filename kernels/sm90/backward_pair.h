@@ -62,7 +62,7 @@ class Pair {
     };
     shared_.k_full.wait(0);
     shared_.q_full[0].wait(0);
-    begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(0));
+    begin_transposed<steps_d>(s, memory_.k(), memory_.q(0));
     wgmma_wait<0>();
     make_p();
     arrive_by_warp(shared_.q_empty[0]);
@@ -91,7 +91,7 @@ class Pair {
       }
       shared_.q_full[ring_q.slot].wait(ring_q.parity);
       shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
-      begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(ring_q.slot));
+      begin_transposed<steps_d>(s, memory_.k(), memory_.q(ring_q.slot));
       wgmma_wait<0>();
       arrive_by_warp(shared_.grad_o_empty[last_o]);
       make_p();
@@ -117,7 +117,7 @@ class Pair {
     for (u32 turn = 0; tile.exists(work_); ++turn) {  // of dS and dQ
       shared_.q_full[ring_q.slot].wait(ring_q.parity);
       shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
-      begin_transposed<0, steps_dv>(dp, memory_.v(), memory_.grad_o(ring_o.slot));
+      begin_transposed<steps_dv>(dp, memory_.v(), memory_.grad_o(ring_o.slot));
       wgmma_wait<0>();
       if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
       named_sync(weights_there);

@@ -13,17 +13,15 @@ constexpr i32 step_rows = 16;                                           // along
 constexpr i32 steps_d = (config::d + 15) / 16, steps_dv = (config::dv + 15) / 16;
 constexpr i32 columns_k = (config::d + 31) / 32 * 32, columns_v = (config::dv + 31) / 32 * 32;
 
-/// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO, steps [first, end) of them.
-/// The very first step initializes the sums.
-template <i32 first, i32 end>
+/// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO.
+template <i32 steps>
 REGARD_DEVICE void begin_transposed(BackwardScores& sums, u32 keys, u32 queries) {
   const MatrixDescriptor a(keys, 0), b(queries, 0);
   wgmma_fence();
   const auto bytes_to = [](i32 step, i32 rows) {
-    step += first;
     return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
   };
-  multiply_tiles<end - first, Transposed::none, (first > 0)>(
+  multiply_tiles<steps>(
       sums, [&](i32 i) { return a.low_at(bytes_to(i, block_k)); },
       [&](i32 i) { return b.low_at(bytes_to(i, block_q)); });
   wgmma_commit();

@@ -78,6 +78,18 @@ TEST(EmulatedBackward, HoppersIsRight) {
   expect_all_right(hopper_problems, {emulated_target(), "sm90_backward"});
 }
 
+/// Consumers take turns and blocks wait for each other's first store, in any order of events: a wait that
+/// never ends is reported. One tile, two and more, and several blocks that reach a tile.
+TEST(EmulatedBackward, HoppersTurnsEnd) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "for a Hopper GPU";
+  for (const int number : {1, 2, 3, 4}) {
+    const Seed seed(number);
+    expect_all_right({"bwd bf16 d=64 b=1 h=2 sq=100 sk=200", "bwd bf16 d=128 b=1 h=1 sq=128 sk=300",
+                      "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal"},
+                     {emulated_target(), "sm90_backward"});
+  }
+}
+
 TEST(EmulatedBackward, PortableIsRight) {
   const Path path{emulated_target(), "portable_backward"};
   expect_all_right(portable_problems, path);
