@@ -90,7 +90,8 @@ class BackwardScoreScale {
   float log2_, of_cap_;
 };
 
-/// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory.
+/// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory. Most
+/// tiles are seen whole.
 struct Weights {
   const BackwardScoreScale& scale;
   u32 lse, delta;
@@ -121,17 +122,24 @@ struct Weights {
         float slope[2] = {1, 1};
 #pragma unroll
         for (i32 j = 0; j < 2; ++j) s[at + j] = p(s[at + j], of_queries[j], at + j, slope[j]);
-        if constexpr (packs_late) continue;
+        if constexpr (!config::softcap) continue;
         p_fragments[i / 2][i % 2 * 2 + half] = pair<config::dtype>(s[at], s[at + 1]);
         s[at] *= slope[0], s[at + 1] *= slope[1];
       }
     }
+    if constexpr (!config::softcap && !packs_late) {
+      hide<half_of_tile * groups * 2, (half_of_tile + 1) * groups * 2>(s);
+#pragma unroll
+      for (i32 i = half_of_tile * groups; i < (half_of_tile + 1) * groups; ++i)
+        p_fragments[i / 4][i % 4] = pair<config::dtype>(s[2 * i], s[2 * i + 1]);
+    }
   }
 
   /// dS = P (dP - D), packed; in fp16, times a factor. If P is not packed yet, it is packed now, as
-  /// registers become free.
-  REGARD_DEVICE void make_ds(const BackwardScores& s, const BackwardScores& dp, LeftFragments& p_fragments,
+  /// registers become free, and what is not visible becomes 0 before.
+  REGARD_DEVICE void make_ds(BackwardScores& s, const BackwardScores& dp, LeftFragments& p_fragments,
                              LeftFragments& ds_fragments) const {
+    if constexpr (packs_late) hide<0, block_q / 2>(s);
 #pragma unroll
     for (i32 i = 0; i < groups; ++i) {
       float of_queries[2];
@@ -154,10 +162,18 @@ struct Weights {
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
     return config::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
   }
-  /// P of score number `at`.
+  /// P of score number `at`, also if it is not visible and hidden later.
   REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
     const float weight = scale.p(product, lse_log2, slope);
-    return whole || seen.at(at) ? weight : 0;
+    return !config::softcap || whole || seen.at(at) ? weight : 0;
+  }
+  /// Costs nothing where a tile is seen whole.
+  template <i32 first, i32 end>
+  REGARD_DEVICE void hide(BackwardScores& s) const {
+    if (whole) return;
+#pragma unroll
+    for (i32 i = first; i < end; ++i)
+      if (!seen.at(i)) s[i] = 0;
   }
 };
 
