@@ -106,8 +106,9 @@ class Printer {
   /// -2 would be read as a number, and --2 is 2.
   std::string operand_of_prefix(NodeIndex i) {
     const std::string text = of(i, Level::prefix);
-    const bool number = (text.front() >= '0' && text.front() <= '9') || text.front() == '.';
-    return number || text.front() == '-' ? "(" + text + ")" : text;
+    const bool number = (text.front() >= '0' && text.front() <= '9') || text.front() == '.',
+               negative = node(i).kind == Kind::constant && text.front() == '-';
+    return number || negative ? "(" + text + ")" : text;
   }
 
   /// a, c, d, …, without the letters and words that have a meaning.

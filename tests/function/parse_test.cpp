@@ -53,7 +53,8 @@ TEST(FunctionText, IsReadAsTheTreeOfWhichItIsMade) {
       {Purpose::score, "s*t", "t:fp32[0]"},
       {Purpose::score, "n=p-kv;s+table[h,where(n<8,n,min(8+int(log(float(n)/8)/log(16.0)*8),15))]",
        "table:fp32[2]"},
-      {Purpose::score, "-(-(s-1.5e-30))", ""},
+      {Purpose::score, "--(s-1.5e-30)", ""},
+      {Purpose::score, "----------------------------------------------q", ""},
       {Purpose::score, "s-(q-(kv-1))*-2", ""},
       {Purpose::score, "x=q+1;y=x*x;s+y*y+sin(float(y))", ""},
   };
