@@ -52,8 +52,8 @@ struct NewTokens {
 
 struct Arguments {
   Rows q, k, v, o;  // in the problem's dtype; k and v in `kv`, o in `out`
-  Rows k_rope;      // the columns of K from dv on, if they are not in `k`, in `kv` or, if columns of K have
-                    // factors, in the problem's dtype; null: they are
+  Rows k_rope;  // the columns of K from dv on, or null if `k` has them; in `kv`, or in the problem's dtype
+                // if columns of K have factors
   Rows grad_o, grad_q, grad_k, grad_v;
   Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
@@ -70,7 +70,7 @@ struct Arguments {
   const i32* lengths_k;
   const i32* ranges;  // [1|b, sq, 2] or [tq, 2]; null: absent
   i64 ranges_batch;   // elements per batch; 0 when broadcast. varlen: rows count over tokens
-  Rows descale_q, descale_k, descale_v;  // fp32 factors; null: 1. Only those of columns have columns
+  Rows descale_q, descale_k, descale_v;  // fp32 factors, without columns except for `columns`; null: 1
   i32 descale;  // enum Descale of src/problem/problem.h; from `token` on, factors are indexed like K
   KvCache cache;
   NewTokens added;

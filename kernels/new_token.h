@@ -142,7 +142,7 @@ REGARD_INLINE bool has_latent_tokens(const Arguments& a) {
 REGARD_INLINE Rows rows_from_column(const Rows& rows, i32 column, i32 type) {
   return {static_cast<u8*>(rows.data) + column * bytes_of_dtype(type), rows.batch, rows.head, rows.row};
 }
-/// Their factors, if some columns have one each.
+/// The factors from a column on, with descale=columns.
 REGARD_INLINE Rows factors_from_column(const Rows& factors, i32 column) {
   return {static_cast<float*>(factors.data) + column / factor_columns, factors.batch, factors.head,
           factors.row};

@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Whether each row of a latent K has one for some neighbouring columns each; the columns after V's have
-/// none, and are in Q's type.
+/// Whether each 128 neighbouring columns of a row of a latent K have their own factor; the columns after V's
+/// have none, and are in Q's type.
 REGARD_INLINE bool has_column_factors(const Arguments& a) {
   return static_cast<Descale>(a.descale) == Descale::columns;
 }
@@ -18,7 +18,7 @@ REGARD_INLINE bool has_row_factors(const Arguments& a) {
   return kind == Descale::token || kind == Descale::page || kind == Descale::columns;
 }
 
-/// Whether new tokens bring their factors along.
+/// Whether the factors of new tokens are computed and written along with them.
 REGARD_INLINE bool has_factors_of_tokens(const Arguments& a) {
   return has_column_factors(a) || static_cast<Descale>(a.descale) == Descale::token;
 }

@@ -114,7 +114,7 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
   REGARD_DESCALE_Q,    /* fp32 [1] or [1|b,hk]; any strides */
   REGARD_DESCALE_K,    /* fp32 [1], [1|b,hk], [pages,hk], or K's shape without d; any strides. With
-                        * `descale=columns` K's shape with dv/128 for d; any strides but the last, 1 */
+                        * `descale=columns` K's shape with dv/128 for d; the last stride is 1 */
   REGARD_DESCALE_V,    /* like DESCALE_K */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
   /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. */
@@ -136,8 +136,9 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_GRAD_LSE,     /* like LSE: the gradient of what is differentiated with respect to it (`dlse`) */
   REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv. In
                         * Q's type with `descale=columns` */
-  /* What score= and keep= read, in the order of tensors=; any sizes from 1 on, any strides. fp32: or bf16,
-   * fp16; int32: or int64, of which the low 32 bits count, or uint8; bool: uint8. Without dimensions: [1]. */
+  /* The tensors that score= and keep= read, in the order of tensors=; any sizes from 1 on, any strides that
+   * are not negative. An fp32 tensor may be bf16 or fp16, an int32 tensor int64 (its low 32 bits are read) or
+   * uint8; a bool tensor is uint8. One without dimensions is [1]. */
   REGARD_CAPTURED_0,
   REGARD_CAPTURED_1,
   REGARD_CAPTURED_2,
@@ -201,7 +202,7 @@ typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
   const char* target; /* NULL: the best CPU target; "cuda", "hip": the best for that kind's current device */
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic"; numbers of its tile can
-                       * follow: "sm90_forward cluster=2" */
+                       * follow: "sm90_forward cluster=2". Or the whole name of a candidate */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0}
@@ -233,18 +234,18 @@ REGARD_API regard_status regard_explain(const regard_problem* problem, const reg
 typedef const char* (*regard_choice)(void* context, const regard_problem* problem, const char* target,
                                      const char* const* candidates, const double* seconds, int64_t count);
 
-/* Sets that function for plans that are made from now on, in all threads of the process; NULL: none. It is
- * called in the thread that makes a plan or explains a problem, not for a remembered plan, not where
+/* Sets that function for plans that are made from now on, in all threads of the process; NULL removes it. It
+ * is called in the thread that makes a plan or explains a problem, but not for a remembered plan, not where
  * options.family names the kernels, and not where the problem is batch_invariant. For an unknown name the
- * first candidate is used, with a warning; REGARD_STRICT refuses it. It may read the problem, and must not
- * make plans. */
+ * first candidate is used, with a warning; with REGARD_STRICT the problem is refused. It may read the
+ * problem, and must not make plans. */
 REGARD_API regard_status regard_choose_by(regard_choice choose, void* context);
 
 /* From now on plans follow the tuning records of this file (docs/tuning.md), instead of those of
- * REGARD_TUNING; NULL: of none. Nothing is measured in a call: `regard tune` writes such files. */
+ * REGARD_TUNING; NULL: no records. Nothing is measured in a call: `regard tune` writes such files. */
 REGARD_API regard_status regard_use_tuning(const char* path);
-/* The record of measurements on this machine, a line of such a file: the names of candidates, the one to be
- * used first, and how many seconds a call takes with each. options.family is not used. */
+/* Makes the record of measurements on this machine, a line of such a file. Given are the names of candidates,
+ * first the one to be used, and how many seconds a call takes with each. options.family is not used. */
 REGARD_API regard_status regard_tuning_record(const regard_problem* problem,
                                               const regard_plan_options* options,
                                               const char* const* candidates, const double* seconds,

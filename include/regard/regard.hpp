@@ -285,8 +285,8 @@ inline const char* ask_own_choice(void*, const regard_problem* problem, const ch
 
 }  // namespace detail
 
-/// Sets it for plans that are made from now on, in all threads of the process (regard_choose_by); an empty
-/// function: none.
+/// Sets the function for plans that are made from now on, in all threads of the process (regard_choose_by);
+/// an empty one removes it.
 inline void choose_by(Choice choice) {
   const bool any = static_cast<bool>(choice);
   {
@@ -296,12 +296,12 @@ inline void choose_by(Choice choice) {
   detail::require(regard_choose_by(any ? detail::ask_own_choice : nullptr, nullptr));
 }
 
-/// Plans follow the tuning records of this file from now on (regard_use_tuning); an empty path: of none.
+/// Plans follow the tuning records of this file from now on (regard_use_tuning); an empty path: no records.
 inline void use_tuning(const std::string& path) {
   detail::require(regard_use_tuning(path.empty() ? nullptr : detail::c_text(path, "path")));
 }
 
-/// A line of such a file: what was measured on this machine, the candidate to be used first.
+/// A line of such a file, from measurements on this machine; the first candidate is the one to be used.
 inline std::string tuning_record(const Problem& problem, const Options& options,
                                  const std::vector<Candidate>& measured) {
   std::vector<const char*> names;

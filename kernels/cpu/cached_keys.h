@@ -12,7 +12,8 @@ namespace regard {
 constexpr bool vectorized_pages = config::paged && config::kv_layout == KvLayout::vectorized;
 /// Whether each row of K and V, or each page, has its own factor.
 constexpr bool row_factors = config::descale == Descale::token;
-/// Whether some neighbouring columns of each row of a latent K have one; the others are in Q's type.
+/// Whether each 128 neighbouring columns of a row of a latent K have their own factor; the columns after V's
+/// have none, and are in Q's type.
 constexpr bool column_factors = config::descale == Descale::columns;
 constexpr DType type_of_k_rope = column_factors ? config::dtype : config::kv;
 
@@ -46,7 +47,7 @@ REGARD_INLINE const u8* row_of_run(const Head& head, const Rows& rows, const Key
                     head.kv_head, run.row);
 }
 
-/// The columns of V in a row of K, times their factors, in Q's type.
+/// Stores the columns of V in a row of K, times their factors, in Q's type.
 REGARD_INLINE void scale_key(u8* to, const u8* from, const float* factors) {
   for (i64 first = 0; first < config::dv; first += factor_columns) {
     const Floats factor = broadcast(factors[first / factor_columns]);
@@ -56,7 +57,7 @@ REGARD_INLINE void scale_key(u8* to, const u8* from, const float* factors) {
   }
 }
 
-/// A row of K, together, for one whose last columns are a tensor of their own: as it is stored or, where
+/// Copies a row of K whose last columns are a separate tensor to contiguous memory: as it is stored or, if
 /// columns have factors, in Q's type.
 REGARD_INLINE void copy_key_in_parts(u8* to, const Head& head, const KeyRun& run, i64 i) {
   constexpr i64 size = bytes_of<type_of_k_rope>;

@@ -7,8 +7,8 @@
 
 namespace regard {
 
-/// The type of the rows of K and V that are multiplied: rows whose columns have factors are in Q's type by
-/// then.
+/// The type of the rows of K and V that are multiplied: rows whose columns have factors have been converted
+/// to Q's type.
 constexpr DType row_type = config::descale == Descale::columns ? config::dtype : config::kv;
 
 /// The prefetch distance in rows. Rows go to the L2 cache, as L1 is too small.

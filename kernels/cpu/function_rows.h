@@ -1,4 +1,4 @@
-// Interprets the functions of a call, step by step for the 64 keys of a row's step.
+// Interprets the functions of a call: each step of a function is computed for 64 keys of a row.
 #pragma once
 
 #include "kernels/cpu/generic_convert.h"
@@ -8,7 +8,7 @@
 
 namespace regard::generic {
 
-/// A place in the score matrix, but for the key.
+/// A row of the score matrix, and the first of its keys.
 struct FunctionPlace {
   i64 batch, head, kv_head, row, first_key;
   const Sequence& sequence;
@@ -26,8 +26,8 @@ class FunctionRows {
   bool has_score() const { return present() && call_->score >= 0; }
   const FunctionCall& call() const { return *call_; }
 
-  /// Takes the steps of score and mask for a row of scores, which become those of the function, or -infinity
-  /// where the mask hides the key. `slopes` gets the derivative of the score, unless it is null.
+  /// Applies the functions to a row of scores: each becomes the function's result, or -infinity where the
+  /// mask hides the key. `slopes` gets the derivatives of the score function, unless it is null.
   REGARD_NOINLINE void apply(const FunctionPlace& place, float* scores, float* slopes) {
     const FunctionCall& f = *call_;
     run(place, scores, 0, f.end_of_values);
@@ -42,8 +42,8 @@ class FunctionRows {
       if (kept[i] == 0) scores[i] = -infinity;
   }
 
-  /// Adds a row's gradients of scores, times the derivatives, to those of the captured tensors; after `apply`
-  /// with slopes.
+  /// Adds a row's gradients of scores, times the derivatives, to those of the captured tensors; called after
+  /// `apply` with slopes.
   REGARD_NOINLINE void add_gradients(const float* grads) {
     for (i32 k = 0; k < call_->derivative_count; ++k) {
       const FunctionDerivative& one = call_->derivatives[k];
@@ -113,7 +113,7 @@ class FunctionRows {
     }
   }
 
-  /// The element that each key reads, in elements from the tensor's first: indices are clamped into it.
+  /// The offset of the element that a key reads, in elements; indices are clamped to the tensor.
   i64 place_of(const FunctionStep& step, const CapturedTensor& tensor, const i64* strides, i64 key) {
     i64 place = 0;
     for (i32 k = 0; k < step.count; ++k) {
@@ -146,9 +146,9 @@ class FunctionRows {
       at[i] = place_of(load, tensor, tensor.gradient_strides, i);
       same &= at[i] == at[0];
     }
-    double sum = 0;  // of all keys, where they read one number
+    double sum = 0;  // over all keys, if they read the same element
     for (i64 i = 0; i < keys; ++i) {
-      if (grads[i] == 0) continue;  // whatever the derivative is
+      if (grads[i] == 0) continue;  // even if the derivative is infinite or NaN
       if (same)
         sum += static_cast<double>(grads[i]) * derivative[i];
       else

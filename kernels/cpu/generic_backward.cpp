@@ -101,7 +101,7 @@ struct GenericTile {
   /// function captures, whose gradients are added up row by row.
   enum class Of { products, bias, captured };
 
-  /// `weights` gets the factors of dO, `grads` the gradient of one of the two.
+  /// `weights` gets the factors of dO, `grads` the gradient of one of these.
   void compute(const QueryRows& rows, i64 first_key, Of of = Of::products) {
     const i64 count = rows.computed();
     make_product(weights, tile_keys, {q, width_q, 1}, k_columns, tile_keys, count, tile_keys, a.d);

@@ -32,7 +32,7 @@ struct GenericLayout {
         grads(tile_rows * tile_keys),
         row_of_keys(3 * tile_keys) {}
 
-  /// What a function of that many steps takes: a row of keys for each.
+  /// Scratch memory of a function with that many steps: a word for each key of a tile and step.
   static constexpr i64 function_bytes(i64 steps) { return product(4 * tile_keys, steps); }
 
   constexpr i64 forward_bytes() const {

@@ -1,5 +1,5 @@
-// Functions of fp32 numbers for interpreted functions: in fp64, by + - * / alone, so that all targets give
-// the same result but for the contraction of products and sums.
+// Elementary functions of fp32 numbers for interpreted functions. They are computed in fp64 with + - * /
+// only, so that all targets give the same result, except for fused multiply-adds.
 #pragma once
 
 #include "kernels/numbers.h"
@@ -14,7 +14,7 @@ inline double magnitude(double x) {
   return __builtin_bit_cast(double, __builtin_bit_cast(u64, x) & 0x7fffffffffffffffull);
 }
 
-/// 2^x; what is out of fp32's range comes out as 0 or infinity in fp32.
+/// 2^x; a result outside fp32's range becomes 0 or infinity when it is rounded to fp32.
 inline double exp2_of(double x) {
   if (x != x) return x;
   constexpr double most = 300;
@@ -62,7 +62,7 @@ inline double tanh_of(double x) {
   return x < 0 ? -far : far;
 }
 
-/// The sine of x + quarters * pi / 2. To the accuracy of fp32 for |x| up to 1e8.
+/// The sine of x + quarters * pi / 2, accurate to fp32 for |x| up to 1e8.
 inline double sin_of(double x, i64 quarters) {
   constexpr double most = 1e15;
   if (!(magnitude(x) < most)) return not_a_number;
@@ -97,7 +97,7 @@ inline float floor_of(float x) {
   const float whole = static_cast<float>(static_cast<i32>(x));
   return whole > x ? whole - 1 : whole;
 }
-/// Halves to even.
+/// Rounds to the nearest whole number, halves to even.
 inline float round_of(float x) {
   if (!(magnitude(x) < 8388608)) return x;
   const float below = floor_of(x), rest = x - below;

@@ -1,5 +1,6 @@
-// A function as a list of steps, which the generic kernels take one by one (kernels/cpu/function_rows.h),
-// with the tensors of a call. The engine fills it in (src/engine/bind_function.cpp).
+// A function as a list of steps, which the generic kernels interpret one by one
+// (kernels/cpu/function_rows.h), with the tensors of a call. The engine fills it in
+// (src/engine/bind_function.cpp).
 #pragma once
 
 #include "kernels/arguments.h"
@@ -17,7 +18,7 @@ struct FunctionStep {
   i32 operands[4];
 };
 
-/// A captured tensor, and its gradient like it, or null.
+/// A captured tensor; `gradient` has the same sizes, or is null.
 struct CapturedTensor {
   const void* data;
   float* gradient;
@@ -44,7 +45,7 @@ struct FunctionCall {
 /// The schedule of the generic kernels.
 struct GenericSchedule {
   const FunctionCall* function;  // null: none
-  i64 steps;                     // of the function: how much scratch memory it takes
+  i64 steps;                     // of the function: scratch memory is proportional to them
 };
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// What operations on int32 mean: all arithmetic is that of unsigned words, so that nothing is undefined.
+// Operations on int32, computed with unsigned words so that overflow wraps.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -9,16 +9,16 @@ inline i32 signed_of(u32 x) {
   return __builtin_bit_cast(i32, x);
 }
 
-/// Rounded down, as in Python; 0 where y is 0.
+/// The quotient rounded down, as in Python; 0 if b is 0.
 inline u32 floor_quotient(u32 a, u32 b) {
   const i32 x = signed_of(a), y = signed_of(b);
   if (y == 0) return 0;
-  if (y == -1) return 0u - a;  // the smallest number stays as it is
+  if (y == -1) return 0u - a;  // the smallest number wraps to itself
   const i32 quotient = x / y;
   return static_cast<u32>(x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient);
 }
 
-/// With the sign of y; 0 where y is 0.
+/// The remainder with the sign of b, as in Python; 0 if b is 0.
 inline u32 floor_remainder(u32 a, u32 b) {
   const i32 x = signed_of(a), y = signed_of(b);
   if (y == 0 || y == -1) return 0;

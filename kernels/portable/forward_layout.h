@@ -30,7 +30,7 @@ constexpr REGARD_INLINE bool shares_tile(bool latent, i64 d) {
 
 constexpr i64 key_place_bytes = 16;
 
-/// How many factors a key has of its own: one of K and one of V, or one for some columns of K each.
+/// How many factors a key has of its own: one of K and one of V, or one for each 128 columns of K.
 constexpr REGARD_INLINE i64 factors_of_key(bool of_keys, bool of_columns, i64 dv) {
   return of_columns ? dv / factor_columns : of_keys ? 2 : 0;
 }

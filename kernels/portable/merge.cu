@@ -1,7 +1,8 @@
 // Merges the caller's partial results into one: O = sum of O_part * exp(LSE_part - LSE), where LSE = log(sum
-// of exp(LSE_part)). A thread has four vectors of 8 columns of a row of one head; its neighbours have the
-// vectors between, then the next heads of the same token, as they are in memory. The loads of LSE and O of
-// the first parts are issued before any of them is used, so that a thread waits for memory once.
+// of exp(LSE_part)). A thread has four vectors of 8 columns of a row of one head; neighbouring threads have
+// the vectors in between, then those of the next heads of the same token, in the order of memory. The loads
+// of LSE and O of the first parts are issued before any of them is used, so that a thread waits for memory
+// once.
 #include "kernels/portable/element.h"
 #include "kernels/portable/merge_schedule.h"
 #include "kernels/sequence.h"
@@ -121,7 +122,7 @@ struct FirstColumns {
       if (of_parts.of[i] != -infinity) parts[i].add_to(sum, expf(of_parts.of[i] - lse));
   }
 
-  /// Merges and stores the columns, whose loads have been issued as those of the first parts' LSE have.
+  /// Merges and stores the columns. Their loads and those of the first parts' LSE have been issued.
   REGARD_DEVICE void merge(const PartialRow& row, LseTogether of_parts, const MergedRow& merged, i64 column) {
     float sum[width] = {};
     if (merged.own != -infinity) own.add_to(sum, expf(merged.own - merged.lse));

@@ -19,13 +19,13 @@ constexpr bool widens = bytes_of<config::kv> != operand_bytes;
 constexpr bool key_factors = config::descale == Descale::token;
 constexpr bool scales_v = key_factors && operand == DType::fp16;
 constexpr bool scales_p = key_factors && !scales_v;
-/// Whether columns of K, which has V in it, have factors of their own. Numbers are multiplied by them on the
-/// way to shared memory; the other columns are operands already.
+/// Whether columns of a latent K have factors of their own. Numbers are multiplied by them on the way to
+/// shared memory; the columns after V's are operands already.
 constexpr bool column_factors = config::descale == Descale::columns;
 constexpr bool scales_stored = scales_v || column_factors;
 static_assert(!column_factors || (config::k_rope && config::dv % factor_columns == 0));
 
-/// Of the columns of K that are a tensor of their own.
+/// The bytes of a number of `k_rope`, the columns of K that are a separate tensor.
 constexpr i32 bytes_of_k_rope = bytes_of < column_factors ? config::dtype : config::kv > ;
 /// Whether a column of K needs no conversion.
 REGARD_DEVICE bool is_operand(i32 column) {
@@ -39,7 +39,7 @@ struct KeyPlace {
   i64 k, v;
 };
 static_assert(sizeof(KeyPlace) == portable::key_place_bytes);
-/// The factor of K and that of V, or those of columns.
+/// The factors of K and of V, or those of columns.
 struct KeyFactors {
   static constexpr i32 count =
       static_cast<i32>(larger<i64>(portable::factors_of_key(key_factors, column_factors, config::dv), 1));
@@ -73,7 +73,7 @@ struct PagedSource {
     }
     return rows + larger<i64>(place, 0) + byte_of(column);
   }
-  /// Of a column, and of its neighbours to the end of the vector.
+  /// The factor of a column, and of its neighbours to the end of the vector.
   REGARD_DEVICE float factor(i32 row, i32 column) const {
     if constexpr (column_factors) return keys.factors[row].number[column / factor_columns];
     if constexpr (scales_v) return values ? keys.factors[row].number[1] : 1.0f;
@@ -322,7 +322,7 @@ class PagedCopy {
     using Dealt = DealtVectors<rows, columns>;
     return thread() / Dealt::across + i / Dealt::columns_of_thread * Dealt::rows_together;
   }
-  /// And its column of K.
+  /// The first column of K of a thread's i-th vector.
   REGARD_DEVICE i32 column_of(i32 i) const {
     using Dealt = DealtVectors<rows, columns>;
     return first_column_ +

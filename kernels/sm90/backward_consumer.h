@@ -2,7 +2,7 @@
 //
 // Scores and dP are computed transposed, so that P and dS are left operands of the products with dO and Q as
 // they are in registers. The consumers share their dS for dQ, through shared memory, and each computes a part
-// of dQ. They take turns at the matrix units: while one computes P and dS, products of the other run.
+// of dQ. They run in ping-pong: while one computes P and dS, the other has the matrix units.
 #pragma once
 
 #include "kernels/sm90/backward_products.h"
@@ -35,9 +35,10 @@ class BackwardConsumer {
   }
 
  private:
-  /// A turn has dV and dK of a tile, a part of dQ, and the next tile's scores and dP. The first consumer is
-  /// half a tile ahead, before the second one's dS is there, so its part of dQ is that of the tile before. A
-  /// turn ends when dQ is done: the dS from which it was made may then be overwritten.
+  /// In its turn a consumer computes dV and dK of a tile, its part of dQ, and the next tile's scores, and
+  /// begins the next dP. The first consumer is half a tile ahead: in its turn the second one's dS of the tile
+  /// is not there yet, so its part of dQ is that of the previous tile. By the end of a turn dQ is done, so
+  /// the dS that it was computed from may be overwritten.
   ///
   /// ptxas tracks pending products along branches that neither contain others nor read sums.
   REGARD_DEVICE void multiply(float (&dk)[columns_k / 2], float (&dv)[columns_v / 2]) const {
@@ -50,15 +51,15 @@ class BackwardConsumer {
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     u32 number = 0;                            // of the tile
-    const u32 late = warpgroup_ == 0 ? 1 : 0;  // dQ, by so many tiles
+    const u32 late = warpgroup_ == 0 ? 1 : 0;  // by how many tiles its dQ is late
     const auto make_p_and_ds = [&] {
       const Weights of_tile(scale, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
                             tile.first_row());
       wgmma_wait<1>();
       of_tile.make_p<0>(s, p);
       of_tile.make_p<1>(s, p);
-      // There are not enough registers if ptxas mixes a soft cap's P with dS, which it does not across a
-      // loop: this one, for a barrier that has been waited for.
+      // With a soft cap there are not enough registers if ptxas interleaves P with dS. It does not move code
+      // across a loop, such as this wait for a barrier whose phase has already completed.
       if constexpr (config::softcap) shared_.grad_o_full[ring_o.slot].wait(ring_o.parity);
       wgmma_wait<0>();
       of_tile.make_ds(s, dp, p, ds);
@@ -148,7 +149,8 @@ class BackwardConsumer {
   }
 
   /// Leaves dQ of tile number `of` in shared memory, as soon as there is room, for the warp that adds it to
-  /// the sums. If it is not of a tile, it is left where nobody reads it: a branch must not read sums.
+  /// the sums. If it is not of a tile, it is stored where nobody reads it, because a branch must not read
+  /// sums.
   REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2], u32 of, bool is_of_tile) const {
     if (is_of_tile) shared_.grad_q_empty[warpgroup_].wait(of % 2 ^ 1);
     const u32 address = memory_.grad_q(warpgroup_) + threadIdx.x % 128 * 16;

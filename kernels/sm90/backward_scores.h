@@ -90,8 +90,8 @@ class BackwardScoreScale {
   float log2_, of_cap_;
 };
 
-/// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory. Most
-/// tiles are seen whole.
+/// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory. In
+/// most tiles every query sees every key (`whole`).
 struct Weights {
   const BackwardScoreScale& scale;
   u32 lse, delta;
@@ -135,8 +135,8 @@ struct Weights {
     }
   }
 
-  /// dS = P (dP - D), packed; in fp16, times a factor. If P is not packed yet, it is packed now, as
-  /// registers become free, and what is not visible becomes 0 before.
+  /// dS = P (dP - D), packed; in fp16, times a factor. If P is not packed yet, what is not visible is set to
+  /// 0, and P is packed as registers become free.
   REGARD_DEVICE void make_ds(BackwardScores& s, const BackwardScores& dp, LeftFragments& p_fragments,
                              LeftFragments& ds_fragments) const {
     if constexpr (packs_late) hide<0, block_q / 2>(s);
@@ -162,12 +162,13 @@ struct Weights {
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
     return config::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
   }
-  /// P of score number `at`, also if it is not visible and hidden later.
+  /// P of score number `at`. Without a soft cap it is computed for invisible scores too, and `hide` sets it
+  /// to 0 later.
   REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
     const float weight = scale.p(product, lse_log2, slope);
     return !config::softcap || whole || seen.at(at) ? weight : 0;
   }
-  /// Costs nothing where a tile is seen whole.
+  /// Sets P of invisible scores to 0. A tile that is seen whole costs nothing.
   template <i32 first, i32 end>
   REGARD_DEVICE void hide(BackwardScores& s) const {
     if (whole) return;

@@ -49,7 +49,7 @@ static_assert(sizeof(Sm90BackwardShared) <= Sm90BackwardLayout::static_bytes);
 
 /// Named barriers of a pair: dS of a tile is ready, weights are ready, dS is ready for the warpgroup that
 /// makes it and, from the last number on, one of the two may add its dQ to memory. Of consumers with separate
-/// keys, one for each: it has the matrix units.
+/// keys, one for each: its turn at the matrix units begins.
 constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted = 4;
 constexpr i32 turn_of_consumer = 1;
 constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that grants

@@ -1,6 +1,6 @@
 // The warpgroup that loads: its first warp takes work, hands it out in turns, and loads Q by TMA; all of its
-// warps load tiles of K by TMA, as far ahead as there is room. A tile is up to 36 boxes, and a warp issues
-// one after the other.
+// warps load tiles of K by TMA, as far ahead as there is room. A tile has up to 36 boxes, which one warp
+// alone would issue one after the other.
 #pragma once
 
 #include "kernels/sm90/latent_shared.h"
@@ -117,8 +117,8 @@ class LatentLoader {
     q.load<group_rows, Sm90LatentLayout::columns>(memory_.q(), bytes, shared_.q_full, first.head, first.row);
   }
 
-  /// Each thread loads at most one box of a part. A box may be complete before its bytes are expected: the
-  /// phase lasts until they are.
+  /// Each thread loads at most one box of a part. A box may arrive before its bytes are expected: the phase
+  /// does not end before that.
   REGARD_DEVICE void load_tile(const Turn& turn, const Place& place) {
     const i32 slot = ring_.slot;
 #pragma unroll 1
@@ -137,8 +137,8 @@ class LatentLoader {
     ring_.advance();
   }
 
-  /// Where this thread's rows of a tile are; of no tile (negative) nothing. Reads the page table, but waits
-  /// for nothing.
+  /// Where this thread's rows of a tile are; nothing for a negative tile. Reads the page table, but waits for
+  /// nothing.
   REGARD_DEVICE Place find(const Turn& turn, i32 tile) const {
     if (tile < 0 || box_of_part_ >= boxes_of_half) return {};
     const i32 key = turn.work.first_key + tile * block_k + first_row_;

@@ -26,7 +26,7 @@ std::string_view layout_of(std::string_view text);
 /// Whether `layout` reorders this role's axes: Q, K, V, O and their gradients, if they have all four.
 bool follows_layout(regard_role role, int rank);
 
-/// Whether a function of the problem reads it.
+/// Whether a role is that of a tensor that functions read.
 inline bool is_captured(regard_role role) {
   return role >= REGARD_CAPTURED_0 && role <= REGARD_CAPTURED_7;
 }

@@ -14,8 +14,8 @@ using namespace regard::c_api;  // NOLINT
 
 namespace {
 
-/// The caller's function in the terms of plans. An unknown name gives a warning, and the plan decides what
-/// becomes of it.
+/// Wraps the caller's C function for plans. An unknown name gives a warning, and the plan decides what
+/// happens then.
 Choose asking(regard_choice choose, void* context) {
   return [choose, context](const Problem& problem, const Target& target,
                            std::span<const Ranked> candidates) -> Result<std::string> {

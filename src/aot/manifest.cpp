@@ -155,7 +155,7 @@ class Reader {
     return tuning_line == 0 ? Status() : take_tuning(tuning, tuning_line);
   }
 
-  /// What was measured is a problem of the build, with exactly the kernels of its record.
+  /// Adds the measured problems to the build, each with exactly the kernels that its record chose.
   Status take_tuning(const std::string& name, int line) {
     const std::string path = beside(name);
     const Result<std::string> text = read_file(path, longest_tuning, Links::followed);

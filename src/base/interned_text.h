@@ -1,4 +1,4 @@
-// A text as a handle that is copied as bytes: equal texts are one.
+// A text as a handle that can be copied as bytes; equal texts have equal handles.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Texts stay in memory as long as the process. So only such go in of which there are few, as functions
-/// without their numbers.
+/// Texts stay in memory until the process ends, so only texts of which there are few are interned, such as
+/// functions without their numbers.
 class InternedText {
  public:
   constexpr InternedText() = default;  ///< the empty text

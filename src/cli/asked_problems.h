@@ -1,4 +1,4 @@
-// The problems that `bench` and `tune` are asked for.
+// The problems that the user gives to `bench` and `tune`.
 #pragma once
 
 #include <string>

@@ -16,11 +16,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// More than caches hold; and not more copies than that of small tensors, which stay in a cache in practice.
+/// The copies together are larger than caches. Small tensors have fewer copies than that takes, as they stay
+/// in a cache in practice.
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t most_copies = 64;
 
-/// Times the cost model's least estimate: it is not that wrong.
+/// A multiple of the cost model's lowest estimate: its errors are smaller than that.
 constexpr double not_worth_measuring = 10;
 
 std::vector<std::string> worth_measuring(const Json& explanation) {

@@ -1,4 +1,4 @@
-// The candidates of a problem, made ready to be measured in turns on the same tensors.
+// The candidates of a problem, prepared for being measured alternately on the same tensors.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace regard::cli {
 class Candidates {
  public:
   /// Plans and prepares all of them, the cost model's choice first. One without a kernel is left out.
-  /// Candidates for which the cost model expects many times the time are not measured.
+  /// Candidates for which the cost model expects more than ten times its lowest estimate are not measured.
   Candidates(const Problem&, const Request&, const regard::Options& where);
-  /// Those of these names.
+  /// Only the candidates with these names.
   Candidates(const Problem&, const Request&, const regard::Options& where,
              const std::vector<std::string>& names);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t least_rounds = 5, rounds_of_two = 10, most_rounds = 25;
 constexpr double least_noise = 0.01, standard_errors = 3;
-/// Of the time of the fastest at first.
+/// A contestant that takes more than this multiple of the fastest one's time at first takes no part.
 constexpr double hopeless = 2;
 
 /// Standard deviations per median absolute deviation, and the standard error of a median per one of a mean,
@@ -44,8 +44,8 @@ Outcome fastest_of(std::size_t contestants, const Contest& contest) {
   const double end = contest.seconds() + contest.budget;
   const auto over = [&] { return contest.stop() || contest.seconds() >= end; };
 
-  // The first call touches the memory; the second says who has a chance. At least the first contestant and
-  // another one have theirs, however short the time is.
+  // The first call touches the memory; the second decides who takes part. At least the first contestant and
+  // another one are measured, however short the time is.
   std::vector<double> first(contestants, HUGE_VAL);
   for (std::size_t i = 0; i < contestants && !contest.stop() && (i < 2 || !over()); ++i) {
     contest.measure(i);
@@ -65,10 +65,11 @@ Outcome fastest_of(std::size_t contestants, const Contest& contest) {
   while (!taking_part.empty() && rounds < most_rounds && !contest.stop() &&
          (rounds < least_rounds || !over())) {
     for (const std::size_t i : taking_part) outcome.samples[i].push_back(contest.measure(i));
-    // Those that take part have had every round, so that samples pair up.
+    // Those that take part were measured in every round, so samples can be compared by round.
     if (++rounds < least_rounds) continue;
     const auto is_slower = slower_than(fastest(outcome.samples, taking_part));
-    // The first one is judged at the end: who is asked after each round is slower by chance sooner or later.
+    // The first one is judged only at the end: judged after each round, it would seem slower by chance sooner
+    // or later.
     std::erase_if(taking_part, [&](std::size_t i) { return i != 0 && is_slower(i); });
     if (taking_part.size() == 1 || (taking_part.size() == 2 && rounds >= rounds_of_two && is_slower(0)))
       break;

@@ -1,5 +1,5 @@
-// Which of several contestants is the fastest: they are measured in turns until the answer is larger than the
-// noise, or the time is up.
+// Which of several contestants is the fastest: they are measured alternately until the differences are larger
+// than the noise, or the time is up.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,21 @@ struct Comparison {
 Comparison compare(const std::vector<double>& samples, const std::vector<double>& base);
 
 struct Contest {
-  std::function<double(std::size_t)> measure;  ///< a turn of a contestant: milliseconds of a call
+  std::function<double(std::size_t)> measure;  ///< measures a contestant once: milliseconds of a call
   std::function<double()> seconds;             ///< the clock
   std::function<bool()> stop;                  ///< whether the user wants to end it
   double budget = 0;                           ///< seconds
 };
 
 struct Outcome {
-  std::vector<std::vector<double>> samples;  ///< of each contestant, by round; empty: it had no turn
+  std::vector<std::vector<double>> samples;  ///< of each contestant, by round; empty: not measured
   std::size_t best = 0;
   bool decided = false;  ///< false: too few rounds to say anything
 };
 
-/// The first contestant is the best unless another one is faster by more than the noise. Any other that is
-/// slower by more than that takes no further part; nor who needs twice the time at first.
+/// The first contestant is the best unless another one is faster by more than the noise. Any other one that
+/// is slower by more than that drops out, and so does one that takes more than twice the fastest one's time
+/// at first.
 Outcome fastest_of(std::size_t contestants, const Contest&);
 
 }  // namespace regard::cli

@@ -7,7 +7,7 @@
 namespace regard::cli {
 
 /// While an object exists, signals that would end the process are only recorded. Its destructor lets the last
-/// of them take effect; by then, half-finished work has been undone. One inside another changes nothing.
+/// of them take effect; by then, half-finished work has been undone. A nested object changes nothing.
 class HeldSignals {
  public:
   HeldSignals();

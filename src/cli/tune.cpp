@@ -40,7 +40,8 @@ struct Asked {
   regard::Options where;
 };
 
-/// The lines of REGARD_RECORD's file, "target | problem", for the asked targets; without any, for all of its.
+/// The lines of REGARD_RECORD's file, "target | problem", for the requested targets; if none is requested,
+/// all lines.
 void add_recorded(const Request& request, std::vector<Asked>& asked) {
   const std::string text = value_of(read_file(request.record, most_bytes, Links::followed), request.record);
   for (const std::string_view line : split(text, "\n")) {
@@ -76,7 +77,7 @@ std::string key_of(const Json& record) {
   return key_of(record.at("problem"), record.at("target"), record.at("device"), record.at("threads"));
 }
 
-/// The records of a file by what they are for, in its order.
+/// The records of a file in its order, each with the key of what it is for.
 class Records {
  public:
   explicit Records(std::string path) : path_(std::move(path)) {
@@ -84,7 +85,7 @@ class Records {
     const Result<std::string> read = read_file(path_, most_bytes, Links::followed, &missing);
     if (missing) return;
     const std::string text = value_of(read, path_);
-    regard::use_tuning(path_);  // a file of anything else is not replaced
+    regard::use_tuning(path_);  // fails for a file of anything else, which is then not replaced
     regard::use_tuning("");
     for (const std::string_view line : split(text, "\n"))
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) put(std::string(line));
@@ -122,7 +123,7 @@ Outcome measured(Candidates& candidates, double budget) {
                                         .budget = budget});
 }
 
-/// The record's line; nothing where the user ended it.
+/// The record's line; nothing if the user ended the measurement.
 std::optional<std::string> tuned(const Asked& asked, const Request& request, double budget) {
   const Problem problem = parse_problem(asked.problem);
   const double start = now();

@@ -79,8 +79,8 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.sink_tokens = p.sink_tokens;
 }
 
-/// [1], [1|b, hk], [pages, hk], or K without its columns: [b, s, h] or, packed, [t, h]; or one for some
-/// columns each.
+/// [1], [1|b, hk], [pages, hk], or K without its columns: [b, s, h] or, packed, [t, h]; or, with
+/// descale=columns, K with dv/128 columns.
 Rows factor_rows(const Problem& p, const Tensor& tensor) {
   if (!present(tensor) || tensor.rank == 1) return {tensor.data, 0, 0, 0};
   if (p.descale == Descale::columns) return sequence_rows(tensor);

@@ -25,7 +25,7 @@ struct Entry {
   Problem problem;
   std::string target, family;
   int threads;
-  int changes;  ///< of how plans are chosen, when it was made
+  int changes;  ///< choice_changes() when it was made
   SharedPlan plan;
 
   bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options, int now) const {

@@ -98,7 +98,7 @@ Result<PlanRequest> plan_request(const Problem& problem, const EngineOptions& op
   request.options.family = options.family;
   request.options.strict = current->strict;
   for (const std::string_view name : current->disable.items()) request.options.disabled.emplace_back(name);
-  if (!options.family.empty()) return request;  // the caller has made his choice
+  if (!options.family.empty()) return request;  // the caller names the kernels
   Result<Recorded> found = recorded(problem, **target, *threads);
   if (!found) return tl::unexpected(found.error());
   request.recorded = std::move(*found);

@@ -54,7 +54,7 @@ Result<Shared> from_setting() {
   return read;
 }
 
-/// Where several threads read the setting's file, the first one's records stay.
+/// If several threads read the setting's file, the records of the first one are kept.
 Result<Shared> current_tuning() {
   if (in_use.load(std::memory_order_acquire) == nullptr) {
     Result<Shared> read = from_setting();
@@ -75,7 +75,8 @@ Shared tuning_in(const Bundle& bundle) {
   return std::make_shared<const Tuning>(Tuning{bundle.path(), std::move(*problems)});
 }
 
-/// In the order in which they are asked: the file, then bundles as they are searched for kernels.
+/// In the order in which they are searched: the file, then bundles in the order in which they are searched
+/// for kernels.
 Result<std::vector<Shared>> all_tuning() {
   const Result<Shared> file = current_tuning();
   if (!file) return tl::unexpected(file.error());
@@ -165,7 +166,7 @@ Result<Recorded> recorded(const Problem& problem, const Target& target, int thre
     const std::vector<const TunedProblem*> near = nearest_records(tuning->problems, problem, target.name);
     if (near.empty()) continue;
     const Result<std::string> device = device_of(target);
-    if (!device) return answer;  // another machine's problem is explained here
+    if (!device) return answer;  // a problem of another machine is explained here
     for (const TunedProblem* one : near) {
       const TuningRecord& record = one->record;
       const std::string why = why_not(record, target, *device, threads);

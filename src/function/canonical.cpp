@@ -10,7 +10,7 @@
 namespace regard::function {
 namespace {
 
-/// Whether a literal is part of the text as the k-th operand of a node.
+/// Whether a literal stays a literal as the k-th operand of a node.
 bool stays(const Node& n, int k) {
   if (n.kind == Kind::load) return true;
   switch (n.operation()) {
@@ -24,7 +24,7 @@ bool stays(const Node& n, int k) {
   }
 }
 
-/// Makes a function's nodes again, with others in place of its literals and numbers.
+/// Copies a function, with other nodes in place of its literals and numbers.
 template <class Leaf>
 class Rewriter {
  public:
@@ -64,7 +64,7 @@ class Rewriter {
   Function result_;
 };
 
-/// The number in place of a literal, or `none` if that stays.
+/// The number in place of a literal, or `none` if the literal stays.
 NodeIndex number_of(Tree& tree, const Node& n, bool shares, std::vector<Number>& numbers) {
   const bool finite =
       n.type == Type::integer || (n.type == Type::real && std::isfinite(std::bit_cast<float>(n.bits)));
@@ -76,8 +76,8 @@ NodeIndex number_of(Tree& tree, const Node& n, bool shares, std::vector<Number>&
   return tree.number(index, n.type);
 }
 
-/// `shares`: equal literals become one number, else each has its own, so that two which happen to be equal do
-/// not give another text than two that are not.
+/// `shares`: equal literals become one number, else each has its own, so that the text does not depend on
+/// whether two of them happen to be equal.
 Numbered numbered(std::span<const Function> functions, bool shares) {
   Numbered result;
   for (const Function& function : functions) {

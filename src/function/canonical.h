@@ -17,22 +17,22 @@ struct Number {
   bool operator==(const Number&) const = default;
 };
 
-/// Functions whose literals are numbers n0, n1, … of int32 and f2, … of fp32, those of each after those of
-/// the one before: so windows of all widths have one text. Divisors, moduli, counts of shifts and places in
+/// Functions whose literals have become numbers, n0, n1, … of int32 and f2, … of fp32, counted through all
+/// functions: so windows of all widths have the same text. Divisors, moduli, counts of shifts and places in
 /// tensors stay as they are, since code for a constant one is several times as fast; so do infinities.
 struct Numbered {
   std::vector<Function> functions;
   std::vector<Number> numbers;
 };
 
-/// Fails where the functions have more numbers than there may be.
+/// Fails if the functions have too many numbers.
 Result<Numbered> numbered(std::span<const Function> functions);
 
 /// The opposite: the function with literals in place of its numbers. Fails for a number that is not among
 /// them.
 Result<Function> with_literals(const Function& function, std::span<const Number> numbers);
 
-/// A function with numbers, whose tensors are t0, t1, …: so documents of all layouts have one text.
+/// A function with numbers, whose tensors are t0, t1, …: so the names of tensors do not matter.
 struct Canonical {
   Function function;
   std::vector<Number> numbers;

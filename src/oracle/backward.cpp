@@ -84,8 +84,8 @@ struct Head {
   double largest_k, largest_v;
   Sums &grad_k, &grad_v;
   const Writer &write_q, &write_bias, &write_sink;
-  CapturedSums* captured;  ///< null: there are none, or not all of their terms
-  bool sure = true;        ///< whether all rows are
+  CapturedSums* captured;  ///< null: there are none, or only some rows are computed
+  bool sure = true;        ///< whether all rows are `sure`
 
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };

@@ -1,4 +1,4 @@
-// The functions of a call, and what they say about a place in the score matrix.
+// The functions of a call, and their values at a place in the score matrix.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,12 @@ class CallFunctions {
   function::Derivatives derivatives_;
 };
 
-/// The place; the numbers are those of function::Variable, of which the score is given apart.
+/// A place: the values of the variables by function::Variable, except the score, which is passed separately.
 struct FunctionPlace {
   std::int32_t of[11] = {};
 };
 
-/// Evaluates them; one for each thread.
+/// Evaluates the functions at places. Each thread has its own.
 class PlaceFunctions {
  public:
   explicit PlaceFunctions(const CallFunctions& call)

@@ -95,7 +95,7 @@ class Inputs {
   /// What is added to the scaled, capped score: elementwise bias or ALiBi.
   double bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   const CallFunctions& functions() const { return functions_; }
-  /// What functions know about that place.
+  /// The variables of functions at a place.
   FunctionPlace place(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// The learned sink's logit; -inf without one.
   double sink(std::int64_t head) const;
@@ -118,7 +118,7 @@ class Inputs {
   /// Whether key j lies left of the window of every query, so that neither it nor its place is read.
   bool left_of_all_windows(const Sequence&, std::int64_t j) const;
   double descale_q(std::int64_t batch, std::int64_t kv_head) const;
-  /// Of one number of K or V.
+  /// The factor of one number of K or V.
   double given_factor(regard_role, std::int64_t batch, std::int64_t kv_head, const Place&,
                       std::int64_t column) const;
 

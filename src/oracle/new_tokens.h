@@ -19,7 +19,7 @@ struct NewToken {
   Place place;
 };
 
-/// By which the stored numbers of some columns are multiplied.
+/// The factor by which the stored numbers of some columns are multiplied.
 struct StoredFactor {
   double value = 1;  ///< where the call writes it: the one that was written, if that is right
   double exact = 1, error = 0;
@@ -31,7 +31,7 @@ struct StoredRow {
   std::vector<StoredFactor> factors;  ///< one for the row, or one for `of_factor` columns each
   std::size_t of_factor = 0;          ///< 0: all
 
-  /// Columns after those that have factors have 1.
+  /// 1 for columns after those that have factors.
   double factor_of(std::size_t column) const {
     const std::size_t i = of_factor == 0 ? 0 : column / of_factor;
     return i < factors.size() ? factors[i].value : 1;
@@ -55,7 +55,7 @@ class NewTokens {
                                 double given_factor) const;
 
  private:
-  /// Of the columns [first, end), whose factor is the one with this number.
+  /// Chooses the factor with this number, that of the columns [first, end).
   void choose_factor(regard_role role, const NewToken&, std::int64_t head, std::size_t number,
                      std::size_t first, std::size_t end, StoredRow&) const;
 

@@ -18,7 +18,7 @@ struct Row {
   std::vector<double> log_weight;  ///< score - LSE, -infinity where the key is not visible
   std::vector<double> keep;        ///< the factor of the weight in dropout: 0 or 1 / keep probability
   std::vector<double> slope;       ///< derivative of the soft cap or of score=: 1 without one
-  std::vector<double> slope_error, score_error;  ///< of score=: the expected and the largest one, absolute
+  std::vector<double> slope_error, score_error;  ///< absolute, of score=: the expected and the largest error
   std::vector<function::Value> scaled;           ///< with functions: the score that they are given
   bool sure = true;  ///< false if rounding can change what a function does with one of the scores
   double lse = 0;
@@ -26,7 +26,7 @@ struct Row {
   double sink_weight = 0;  ///< the learned sink's part of the softmax
   std::int64_t seen = 0;   ///< visible keys
   // For the tolerance:
-  double function_error = 0;  ///< with score=: the largest of a score that counts
+  double function_error = 0;  ///< with score=: the largest score_error of a weight above 1e-10
   double largest_logit = 0;   ///< bound of |scale * q k|
   double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
   double rotated = 0;  ///< the largest scale * root of the sum of (q k)^2, over numbers of q that are rotated

@@ -34,7 +34,7 @@ struct Precision {
   explicit Precision(const Problem&);
 
   double rotated;      ///< a rotated number of Q can be rounded to its type
-  double scaled;       ///< a number of K and V times the factor of its columns can be, too
+  double scaled;       ///< so can a number of K and V times the factor of its columns
   double product;      ///< P and dS can be rounded to the type of the inputs before a matrix product
   double least;        ///< the same for a P near 0, relative to the row's largest
   double least_grad;   ///< the same for a dX near 0

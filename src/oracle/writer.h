@@ -53,7 +53,8 @@ class Writer {
     add(common_[at], common);
   }
 
-  /// Completes a `sum`: `terms` were added to each element. Not `sure`: rounding decides what some are.
+  /// Completes a `sum`: `terms` were added to each element. If not `sure`, rounding decides some terms, and
+  /// any result is right.
   void finish(std::int64_t terms, const Precision& precision, bool sure) {
     if (!output_) return;
     if (!sure) output_->error.assign(output_->error.size(), Output::any_result);

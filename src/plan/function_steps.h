@@ -20,7 +20,7 @@ struct FunctionSteps {
   }
 };
 
-/// Of a problem that has a function; in bwd with the derivatives.
+/// The steps of a problem that has a function; in bwd with the derivatives.
 Result<FunctionSteps> function_steps(const Problem&);
 
 }  // namespace regard

@@ -180,7 +180,7 @@ bool set_cap(const Function& f, Problem& p) {
 }  // namespace
 
 Problem in_words(const Problem& problem) {
-  // With rope a mask says that queries have positions of their own.
+  // With rope a mask also gives queries positions of their own.
   const bool can_be = has_function(problem) && problem.tensors.empty() && problem.rope == Rope::none &&
                       problem.sq < most && problem.sk < most;
   if (!can_be) return problem;

@@ -1,4 +1,4 @@
-// Functions that are words of a problem already.
+// Functions that words of a problem can say.
 #pragma once
 
 #include "problem/problem.h"

@@ -69,11 +69,11 @@ struct PlanOptions {
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
   bool strict = false;                ///< refuse to fall back to a slower family
   std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known
-  Choose choose;         ///< empty: the caller has no choice of his own
+  Choose choose;         ///< the caller's own choice, or empty
 };
 
-/// What decides among accepted candidates, each before those above it. Where a problem is batch_invariant,
-/// only the order of the table does, as everything else may depend on the batch.
+/// What decides among accepted candidates; each takes precedence over those above it. Where a problem is
+/// batch_invariant, only the order of the table does, as everything else may depend on the batch.
 #define REGARD_CHOSEN_BY(X)                               \
   X(order, "order", "the order of the target's table")    \
   X(cost, "cost", "the cost model")                       \

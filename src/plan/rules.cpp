@@ -119,7 +119,7 @@ Refusal splits_allowed(const Question& q) {
   return {};
 }
 
-/// Functions of the score and the mask.
+/// Only generic kernels interpret functions of the score and the mask.
 Refusal takes_functions(const Question& q) {
   if (!has_function(q.problem) || is_generic(*q.candidate.recipe)) return {};
   const std::string_view words = q.problem.keep.empty()    ? "score"

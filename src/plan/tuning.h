@@ -1,5 +1,5 @@
 // Tuning records: which candidate was measured to be the fastest for a problem on a device (docs/tuning.md).
-// Their text, a line of JSON each, and which of them says something about a problem.
+// Their text, a line of JSON each, and which of them apply to a problem.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,8 @@ struct TunedProblem {
 /// an error with file and line.
 Result<std::vector<TunedProblem>> parse_tuning(std::string_view text, std::string_view file_name);
 
-/// The problems that share a record: batch and lengths are rounded up to powers of two, and what follows from
-/// them, or changes no choice (token counts, pages, the scale), has its default.
+/// The bucket of a problem, as a problem: batch and lengths are rounded up to powers of two, and what follows
+/// from them, or changes no choice (token counts, pages, the scale), has its default.
 Problem bucket_of(const Problem&);
 
 /// The records of that target whose buckets have the same problem but for batch and lengths, each at most a

@@ -33,7 +33,7 @@ Result<Function> parsed(Purpose purpose, std::string_view text, const std::vecto
   return function;
 }
 
-/// Indices of tensors by name, in their order.
+/// The indices of the tensors named in `grads=`, sorted.
 Result<std::vector<int>> gradients_of(std::string_view text, const std::vector<Captured>& tensors) {
   std::vector<int> gradients;
   if (text.empty()) return gradients;
@@ -154,7 +154,7 @@ Result<int> captured_index(const Problem& p, std::string_view name) {
 
 Result<FunctionTexts> canonical(FunctionTexts given, Numbers of_numbers) {
   if (given.score.empty() && given.keep.empty() && given.tensors.empty()) {
-    // What these go with may come later; validate() asks for it.
+    // The function may come in a later word; validate() requires it.
     if (given.grads.empty() || is_list_of_names(given.grads)) return given;
     return invalid(fmt::format("grads={} is no list of names, as in grads=slope,bias", given.grads));
   }

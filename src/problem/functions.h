@@ -10,7 +10,7 @@
 
 namespace regard {
 
-/// The functions that a problem has; those that it has not have no root.
+/// The functions of a problem; one that it does not have has no root.
 struct Functions {
   function::Function score, keep;
   std::vector<function::Captured> tensors;  ///< what both read
@@ -26,7 +26,7 @@ inline bool has_function(const Problem& p) {
   return !p.score.empty() || !p.keep.empty();
 }
 
-/// Which of the tensors of `tensors=` has that name.
+/// The index in `tensors=` of the tensor with that name.
 Result<int> captured_index(const Problem&, std::string_view name);
 
 /// Fields as a caller writes them.
@@ -36,8 +36,8 @@ struct FunctionTexts {
   bool operator==(const FunctionTexts&) const = default;
 };
 
-/// Where numbers come from: a caller, who means each of them; a problem, some of whose words are replaced;
-/// from nowhere, as a kernel's signature has none.
+/// Where numbers come from: a caller, who must use each of them; a problem, some of whose words are replaced;
+/// nowhere, as a kernel's signature has none.
 enum class Numbers : std::uint8_t { given, of_problem, without_values };
 
 /// The one way to write them: literals are numbers, those of `keep` after those of `score`.

@@ -284,7 +284,7 @@ inline std::int64_t columns_of_k(const Problem& p) {
 inline bool has_wide_k_rope(const Problem& p) {
   return p.descale == Descale::columns;
 }
-/// Whether each new token brings its factors along.
+/// Whether the factors of new tokens are computed and written along with them.
 inline bool has_factors_of_tokens(const Problem& p) {
   return p.descale == Descale::token || p.descale == Descale::columns;
 }

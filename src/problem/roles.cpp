@@ -367,7 +367,8 @@ std::int64_t usual_size(const Problem& p, const function::Node& index) {
   }
 }
 
-/// Of a tensor that can have any sizes: those that the functions can read, as far as that is easy to see.
+/// Example sizes of a tensor that can have any: those that the functions can read, where an index is a
+/// variable.
 template <int index>
 Shape captured_shape(const Problem& p) {
   const Result<Functions> functions = functions_of(p);

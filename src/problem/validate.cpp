@@ -151,7 +151,7 @@ Status eight_bit_inputs(const Problem& p) {
   return {};
 }
 
-/// Of columns of a latent K.
+/// Factors of columns of a latent K.
 Status column_factors(const Problem& p) {
   if (p.descale != Descale::columns) return {};
   if (!p.k_rope) {
@@ -546,7 +546,7 @@ Status merged_parts(const Problem& p) {
   return {};
 }
 
-/// What score= would have to say as well, if a word beside it changes scores.
+/// Refuses words beside score= that change scores, and says what score= can say in their place.
 Status one_change_of_scores(const Problem& p) {
   if (p.score.empty()) return {};
   const auto both = [](const std::string& word, const std::string& text) {

@@ -11,7 +11,8 @@ using testing::SizeIs;
 
 namespace {
 
-/// Contestants with these mean times and this relative noise; a turn takes `turn` seconds of the clock.
+/// Contestants with these mean times and this relative noise; a measurement takes `turn` seconds of the
+/// clock.
 struct Made {
   std::vector<double> means;
   double noise = 0, turn = 0;

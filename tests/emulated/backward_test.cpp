@@ -78,8 +78,8 @@ TEST(EmulatedBackward, HoppersIsRight) {
   expect_all_right(hopper_problems, {emulated_target(), "sm90_backward"});
 }
 
-/// Consumers take turns and blocks wait for each other's first store, in any order of events: a wait that
-/// never ends is reported. One tile, two and more, and several blocks that reach a tile.
+/// Consumers run in ping-pong, and blocks wait for each other's first store, in any order of events. A wait
+/// that never ends is reported. One tile, two and more, and several blocks that reach a tile.
 TEST(EmulatedBackward, HoppersTurnsEnd) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "for a Hopper GPU";
   for (const int number : {1, 2, 3, 4}) {

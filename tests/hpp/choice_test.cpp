@@ -1,4 +1,4 @@
-// Through the C ABI: a caller's own choice, and tuning records.
+// A caller's own choice, and tuning records, through regard.hpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ std::vector<regard::Candidate> accepted() {
   return found;
 }
 
-/// The candidate that is not the cost model's.
+/// A candidate that the cost model does not choose.
 std::string other() {
   const std::string by_cost = explained()["by_cost"];
   for (const regard::Candidate& one : accepted())

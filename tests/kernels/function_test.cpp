@@ -103,7 +103,7 @@ TEST(Functions, OfTensorsWithGaps) {
       padded);
 }
 
-/// A score of all kinds of parts, at random. Numbers stay small, so that rows are of several weights.
+/// A random score function with parts of all kinds. Numbers stay small, so that rows have several weights.
 class RandomScore {
  public:
   explicit RandomScore(unsigned seed) : random_(seed) {}

@@ -1,4 +1,5 @@
-// score=, keep= and what goes with them: one way to write each, and a sentence for what does not go.
+// score=, keep= and the words beside them: the canonical text of each, and a sentence for each that is
+// refused.
 #include <gmock/gmock.h>
 
 #include "problem/functions.h"

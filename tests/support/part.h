@@ -1,4 +1,4 @@
-// The part of many problems that one run of the tests computes: ./dev test takes another one each day.
+// The part of many problems that one run of the tests computes: ./dev test takes a different one each day.
 #pragma once
 
 #include <gtest/gtest.h>
