@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds the cost model against measurements, on random problems: forward, backward and decode in equal numbers.
+"""Compares the cost model with measurements of random problems: forward, backward and decode in equal numbers.
 
-`regard tune` measures the candidates of each problem in turns, with a cold cache. The regret is the time of the cost
+`regard tune` measures the candidates of each problem alternately, with a cold cache. The regret is the time of the cost
 model's choice over that of the fastest candidate, and 1 where none is faster by more than the noise; one above 1 is
 measured twice, and the smaller counts, as other work on the machine can slow a contestant in every round. Writes a line
 of JSON per problem to bench/results/regret-<machine>-<date>.jsonl, and prints the table of `python -m bench.tables`.
@@ -25,9 +25,9 @@ from bench.shared.markdown import Line, geometric_mean, paragraph, table
 
 COMMAND = os.environ.get("REGARD_BIN", str(machine.ROOT / "build/release/regard"))
 KINDS = ("forward", "backward", "decode")
-# By the cost model: shorter calls are mostly overhead, and longer ones measure the patience of who waits.
+# By the cost model: shorter calls are mostly overhead, and longer ones take too long to measure.
 SHORTEST, LONGEST = 20e-6, 50e-3
-MEASURED = 10  # `regard tune` leaves out candidates with so many times the least estimate
+MEASURED = 10  # `regard tune` leaves out candidates above this multiple of the lowest estimate
 
 
 def random_problem(kind: str, generator: random.Random, on_gpu: bool) -> str:

@@ -101,7 +101,7 @@ class BuildPlan:
         place, size = ctypes.c_void_p(workspace.data_ptr()), ctypes.c_int64(self.workspace_bytes)
 
         def run() -> None:
-            held = tensors, workspace  # as long as the call can be made  # noqa: F841
+            held = tensors, workspace  # kept as long as the call can be made  # noqa: F841
             self.build.need(
                 self.build.library.regard_plan_run(self.handle, ctypes.byref(arguments), place, size, stream)
             )

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Backward of several builds of Regard on an NVIDIA GPU, which take turns call by call in one process.
+"""Measures backward of several builds of Regard on an NVIDIA GPU, alternating call by call in one process.
 
 Each argument is NAME=FOLDER, the first one the base. A folder is a checkout, or only its kernels/, targets/ and
 profiles/: kernels are compiled from there, by the build in its build/release or, if it has none, by that of this tree.
-A round calls each build once with a cold L2 cache, in random order, so all builds run at the same clock behind the same
-neighbours. Prints TFLOP/s of the base and, for each of the others, the rate relative to it: the median of the rounds'
-ratios and, in brackets, the interval that has half of them. The same folder under two names shows what chance gives. A
-name that begins with "without" is for kernels that lack a part, whose results are not compared.
+A round calls each build once with a cold L2 cache, in random order, so all builds run at the same clock and after the
+same mix of calls. Prints TFLOP/s of the base and, for each of the others, the rate relative to it: the median of the
+rounds' ratios and, in brackets, the interval that has half of them. The same folder under two names shows what chance
+gives. A name that begins with "without" is for kernels that lack a part, whose results are not compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CELLS = (
     "beside gqa 64/8 causal",
     "beside d=192/128 causal",
 )
-SLEEP_CLOCKS = 200_000  # long beside its launch
+SLEEP_CLOCKS = 200_000  # much longer than its launch
 
 
 def cells(groups: list[str]) -> list[Cell]:
@@ -80,7 +80,8 @@ def in_turns(calls: dict[str, Call], seconds: float) -> tuple[dict[str, list[flo
     sample(2)
     once = sum(statistics.median(times) + 0.1 for times in sample(3).values())  # with the flush
     rounds = max(5, int(seconds * 1e3 / once))
-    found = {name: times[rounds // 4 :] for name, times in sample(rounds).items()}  # without those that heat it
+    # The first quarter warms the GPU up.
+    found = {name: times[rounds // 4 :] for name, times in sample(rounds).items()}
     return found, SLEEP_CLOCKS / statistics.median(found.pop("")) / 1e6
 
 

@@ -19,7 +19,7 @@ _OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs
 
 
 def forget() -> None:
-    """Later calls are planned anew, also those that match an earlier one."""
+    """Later calls are planned again, even those that match an earlier one."""
     global _known
     _known = _core.Calls()
     forget_plans()

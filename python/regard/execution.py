@@ -26,7 +26,7 @@ def planned(text: str, *plan_options: Any) -> _core.Plan:
 
 
 def forget() -> None:
-    """Later calls are planned anew."""
+    """Later calls are planned again."""
     _remembered.cache_clear()
 
 

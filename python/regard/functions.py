@@ -9,7 +9,7 @@ from .arrays import dtype_name, shape_of
 from .errors import invalid, wrong_type
 from .words import quote
 
-# As which of the language's types an array's numbers are read.
+# The type of the language as which an array's numbers are read.
 _TYPES = {
     "float32": "fp32",
     "bfloat16": "fp32",

@@ -69,8 +69,9 @@ def flash_mla_with_kvcache(
     the keys up to the length - sq + i. softmax_scale: 1/sqrt(d) by default. tile_scheduler_metadata is what
     `get_mla_metadata` returned. Autograd does not record it.
 
-    is_fp8_kvcache: a row of k_cache is bytes, float8_e4m3fn or uint8: head_dim_v float8_e4m3 numbers, a float32 factor
-    for each 128 of them, and the other d - head_dim_v columns in q's type; 656 bytes for 576 and 512 in bf16.
+    is_fp8_kvcache: a row of k_cache is bytes (float8_e4m3fn, uint8 or int8): head_dim_v float8_e4m3fn numbers, a
+    float32 factor for each 128 of them, and the other d - head_dim_v columns in q's type; 656 bytes for 576 and 512 in
+    bf16.
 
     Returns out, [b, sq, hq, head_dim_v], and the natural log-sum-exp, float32 [b, hq, sq]. A row that sees no key has
     out 0 and a log-sum-exp of +inf, as in FlashMLA.

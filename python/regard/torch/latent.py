@@ -108,7 +108,7 @@ def _appended(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, 
 
 
 def _written_factors(k: Tensor, options: dict[str, Any]) -> Tensor | None:
-    """Those of columns, which are shaped like k."""
+    """The factors of columns, which have as many dimensions as k."""
     factors = options.get("descale_k")
     return factors if isinstance(factors, Tensor) and factors.dim() == k.dim() else None
 
