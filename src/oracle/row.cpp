@@ -101,7 +101,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
   const philox::Random random = inputs.random(batch, head);
-  row.largest_score = row.rotated = row.scaled = 0;
+  row.largest_score = row.rotated = row.scaled_keys = 0;
   const std::int64_t first = first_rotated(problem),
                      scaled = problem.descale == Descale::columns ? problem.dv : 0;
   row.seen = 0;
@@ -117,7 +117,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     const double* const key = k.row(column);
     row.rotated =
         std::max(row.rotated, std::fabs(scale) * root_of_squares(q + first, key + first, problem.rotary));
-    row.scaled = std::max(row.scaled, std::fabs(scale) * root_of_squares(q, key, scaled));
+    row.scaled_keys = std::max(row.scaled_keys, std::fabs(scale) * root_of_squares(q, key, scaled));
     ++row.seen;
     visible[j] = true;
     if (cap > 0) {

@@ -30,7 +30,7 @@ struct Row {
   double largest_logit = 0;   ///< bound of |scale * q k|
   double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
   double rotated = 0;  ///< the largest scale * root of the sum of (q k)^2, over numbers of q that are rotated
-  double scaled = 0;   ///< the same over numbers of k whose columns have factors
+  double scaled_keys = 0;     ///< the same over numbers of k whose columns have factors
   double logit_per_lost = 0;  ///< bound of a score's change when numbers of Q and K change by 1
 };
 

@@ -64,7 +64,7 @@ double Precision::sum(std::int64_t terms) const {
 RowError Precision::scores(const Row& row, std::int64_t d) const {
   return {(2 * step + score) * row.largest_logit +
               (step * drifted(d) + certain(rotated + scaled)) * row.largest_score + lost * row.logit_per_lost,
-          step * walk(d) * row.largest_score + rotated * row.rotated + scaled * row.scaled};
+          step * walk(d) * row.largest_score + rotated * row.rotated + scaled * row.scaled_keys};
 }
 
 RowError Precision::row(const Row& row, const RowError& of_products) const {
