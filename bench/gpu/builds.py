@@ -30,6 +30,7 @@ from bench.gpu.build_calls import Build
 from bench.gpu.cells import Cell
 from bench.gpu.contestants import Call, varlen, workspace_of
 from bench.gpu.timing import FLUSHED_BYTES
+from bench.shared.progress import counted
 
 TREE = Path(__file__).parents[2]
 # Measured by default.
@@ -151,7 +152,7 @@ def main() -> int:
             return 0
         base, *others = builds
         print(f"{'cell':28}{'GHz':>6}{base:>10}{''.join(f'{name:>24}' for name in others)}")
-        for cell in chosen:
+        for cell in counted(chosen, lambda cell: cell.name):
             held = []  # so that tensors of the next place lie elsewhere
             for _ in range(options.places):
                 line, tensors = measure(cell, builds, options.seconds)

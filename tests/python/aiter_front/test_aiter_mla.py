@@ -159,7 +159,10 @@ ONE_PAGE = {**GIVEN, "kv_buffer": PAGES.k.flatten(0, 1)[:, None], "page_size": 1
             r"page_size is 1 and nhead_kv 1, and kv_buffer has shape \[7, 4, 1, 24\]",
         ),
         (lambda: mla.mla_decode_fwd(**GIVEN, page_size=4, nhead_kv=2), "page_size is 4 and nhead_kv 2, and kv_buffer"),
-        (lambda: mla.mla_prefill_fwd(**{**GIVEN, "kv_buffer": PAGES.k.byte()}), "kv_buffer is torch.uint8, rows with"),
+        (
+            lambda: mla.mla_prefill_fwd(**{**GIVEN, "kv_buffer": PAGES.k.byte()}),
+            "kv_buffer is torch.uint8, which means rows with",
+        ),
         (
             lambda: mla.mla_prefill_fwd(**{**GIVEN, "o": Q[0]}),
             r"o \[3, 24\] .* they must be \[tokens, hq, d\], \[pages",

@@ -76,8 +76,8 @@ def append(batch, positions, tokens=TOKENS, values=TOKENS):
         (lambda: decode(logits_soft_cap=float("nan")).run(Q, CACHE), "softcap"),
         (lambda: decode(pos_encoding_mode="ROPE_LLAMA"), "rotates cached keys whenever they are read"),
         (lambda: decode(pos_encoding_mode="ROPE"), "pos_encoding_mode is 'ROPE'; it must be 'NONE' or 'ALIBI'"),
-        (lambda: decode(pos_encoding_mode="ALIBI", logits_soft_cap=1.0), "goes with no soft cap"),
-        (lambda: decode(*PAGES.lists, window_right=2), "window_right is given, and queries of decode see no later"),
+        (lambda: decode(pos_encoding_mode="ALIBI", logits_soft_cap=1.0), "does not go with a soft cap"),
+        (lambda: decode(*PAGES.lists, window_right=2), "window_right is given, and queries of decode do not see later"),
         (
             lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE).plan(*PAGES.lists, 4, 2, D, 4, "NONE", -1),
             "deprecated_positional_args is given, and arguments after page_size are taken only by name",
