@@ -70,7 +70,7 @@ def test_append_returns_the_factors_of_columns():
     factors = jnp.ones((*rows, 1))
     k, factors, k_rope = regard.jax.append(k, None, of_jax(new), None, k_rope=k_rope, descale_k=factors, **where)
     page, row = pages.place(1, 5)
-    close(factors[page, row, 0, 0], numpy.abs(new[1, 1, 0, :128]).max() / 448)
+    close(factors[page, row, 0, 0], new[1, 1, 0, :128].abs().max() / 448)
     close(k_rope[page, row], new[1, 1, :, 128:])
     found = k[page, row].astype("float32") * factors[page, row]
     numpy.testing.assert_allclose(found, new[1, 1, :, :128], rtol=0.07, atol=1e-2)
