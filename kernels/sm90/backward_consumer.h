@@ -148,9 +148,10 @@ class BackwardConsumer {
     return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
   }
 
-  /// Leaves dQ of tile number `of` in shared memory, as soon as there is room, for the warp that adds it to
-  /// the sums. If it is not of a tile, it is stored where nobody reads it, because a branch must not read
-  /// sums.
+  /// Stores dQ of tile number `of` in shared memory, as soon as there is room, for the warp that adds it to
+  /// the sums. In a consumer's first turn there is no tile yet: the store then goes to memory that is not in
+  /// use, and that warp is not notified. The store is unconditional, because the sums of products must not be
+  /// read within a branch.
   REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2], u32 of, bool is_of_tile) const {
     if (is_of_tile) shared_.grad_q_empty[warpgroup_].wait(of % 2 ^ 1);
     const u32 address = memory_.grad_q(warpgroup_) + threadIdx.x % 128 * 16;

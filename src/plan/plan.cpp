@@ -123,7 +123,7 @@ Trial* named(const std::vector<Trial*>& ranked, std::string_view name) {
   return found == ranked.end() ? nullptr : *found;
 }
 
-/// The sentence for a name that is no accepted candidate.
+/// Says that a caller chose a name which none of the accepted candidates has.
 std::string unknown_choice(std::string_view name, const Problem& problem, const Target& target,
                            const std::vector<Ranked>& ranked) {
   std::vector<std::string_view> names;
