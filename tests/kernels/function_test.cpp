@@ -174,7 +174,8 @@ TEST(Functions, AreAsGoodAsWords) {
     for (const std::string pass : {"fwd", "bwd"}) {
       const std::string sizes = pass + " fp32 b=2 h=2 sq=21 sk=70 d=8 ";
       Case c(sizes + function);
-      ASSERT_EQ(run(c, generic_kernels().front()), "");
+      const Path path = generic_kernels().front();
+      ASSERT_EQ(run(c, path), "");
       const regard_role output = pass == "fwd" ? REGARD_O : REGARD_GRAD_K;
       const std::vector<std::uint8_t> interpreted = c.bytes(output);
       c.poison_outputs();
@@ -182,7 +183,7 @@ TEST(Functions, AreAsGoodAsWords) {
       ASSERT_EQ(regard_problem_parse((sizes + words).c_str(), &problem), REGARD_OK)
           << regard_status_message();
       regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
-      options.target = generic_kernels().front().target.c_str();
+      options.target = path.target.c_str();
       options.family = "generic";
       EXPECT_EQ(regard_attention(problem, &options, &c.arguments()), REGARD_OK) << regard_status_message();
       regard_problem_destroy(problem);
