@@ -2,6 +2,7 @@
 // bias. This is the only place where scores are changed.
 #pragma once
 
+#include "kernels/bias.h"
 #include "kernels/head.h"
 #include "kernels/portable/element.h"
 #include "kernels/portable/score_tile.h"
@@ -9,9 +10,6 @@
 
 namespace regard {
 
-constexpr bool alibi = config::bias == Bias::alibi || config::bias == Bias::alibi_batch;
-constexpr bool elementwise_bias = config::bias != Bias::none && !alibi;
-constexpr bool has_bias = alibi || elementwise_bias;
 /// Whether more than a factor and a mask comes between Q K^T and the softmax.
 constexpr bool changes_scores = config::softcap || has_bias;
 

@@ -53,7 +53,8 @@ class BackwardConsumer {
     u32 number = 0;                            // of the tile
     const u32 late = warpgroup_ == 0 ? 1 : 0;  // by how many tiles its dQ is late
     const auto make_p_and_ds = [&] {
-      const Weights of_tile(scale, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
+      const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
+      const Weights of_tile(scale, slope, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
                             tile.first_row());
       wgmma_wait<1>();
       of_tile.make_p<0>(s, p);

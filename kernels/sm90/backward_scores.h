@@ -3,6 +3,7 @@
 // apart.
 #pragma once
 
+#include "kernels/bias.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/ptx/number.h"
 #include "kernels/sm90/ptx/shared_floats.h"
@@ -76,13 +77,13 @@ class BackwardScoreScale {
         log2_(a.scale * log2_of_e),
         of_cap_(config::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
-  /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score exceeds except by rounding;
-  /// with a soft cap, `slope` is the factor of dS.
-  REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
-    if constexpr (!config::softcap) return exp2(at_most(fmaf(product, log2_, -lse_log2), p_exponent));
+  /// P of a score, times 2^p_exponent, relative to `below`, the row's LSE less the bias, which no score
+  /// exceeds except by rounding; with a soft cap, `by_score` is the factor of dS.
+  REGARD_DEVICE float p(float product, float below, float& by_score) const {
+    if constexpr (!config::softcap) return exp2(at_most(fmaf(product, log2_, -below), p_exponent));
     const float score = soft_cap_(product), tanh = score * of_cap_;
-    slope = fmaf(-tanh, tanh, 1.f);
-    return exp2(at_most(score - lse_log2, p_exponent));
+    by_score = fmaf(-tanh, tanh, 1.f);
+    return exp2(at_most(score - below, p_exponent));
   }
 
  private:
@@ -90,17 +91,45 @@ class BackwardScoreScale {
   float log2_, of_cap_;
 };
 
+/// ALiBi of a tile's scores, in powers of two: the slope of its query head times the distance from the
+/// diagonal.
+class TileSlope {
+ public:
+  TileSlope() = default;
+  /// `key`: the first of the thread's two.
+  REGARD_DEVICE TileSlope(const BackwardArguments& a, const Sequence& sequence, i32 head, i32 first_query,
+                          i32 key) {
+    if constexpr (!alibi) return;
+    slope_ = a.alibi[sequence.batch * a.alibi_batch + head] * log2_of_e;
+    const i32 from_diagonal =
+        first_query + static_cast<i32>(threadIdx.x % 4) * 2 + static_cast<i32>(sequence.bottom_right()) - key;
+    of_first_[0] = slope_ * static_cast<float>(from_diagonal);
+    of_first_[1] = slope_ * static_cast<float>(from_diagonal - 8);
+  }
+
+  /// `lse` less the bias, for a query of the tile and one of the keys.
+  REGARD_DEVICE float below(float lse, i32 query, i32 half) const {
+    if constexpr (!alibi) return lse;
+    return lse + copysignf(fmaf(slope_, static_cast<float>(query), of_first_[half]), slope_);
+  }
+
+ private:
+  float slope_, of_first_[2];
+};
+
 /// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory. In
 /// most tiles every query sees every key (`whole`).
 struct Weights {
   const BackwardScoreScale& scale;
+  TileSlope slope;
   u32 lse, delta;
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, u32 lse_, u32 delta_, const SeenQueries& queries,
-                        i32 first_query)
+  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, const TileSlope& slope_, u32 lse_, u32 delta_,
+                        const SeenQueries& queries, i32 first_query)
       : scale(scale_),
+        slope(slope_),
         lse(lse_ + threadIdx.x % 4 * 8),
         delta(delta_ + threadIdx.x % 4 * 8),
         whole(queries.in_all(first_query)),
@@ -119,12 +148,13 @@ struct Weights {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         const i32 at = 4 * i + 2 * half;
-        float slope[2] = {1, 1};
+        float by_score[2] = {1, 1};  // the derivative of the capped score
 #pragma unroll
-        for (i32 j = 0; j < 2; ++j) s[at + j] = p(s[at + j], of_queries[j], at + j, slope[j]);
+        for (i32 j = 0; j < 2; ++j)
+          s[at + j] = p(s[at + j], slope.below(of_queries[j], 8 * i + j, half), at + j, by_score[j]);
         if constexpr (!config::softcap) continue;
         p_fragments[i / 2][i % 2 * 2 + half] = pair<config::dtype>(s[at], s[at + 1]);
-        s[at] *= slope[0], s[at + 1] *= slope[1];
+        s[at] *= by_score[0], s[at + 1] *= by_score[1];
       }
     }
     if constexpr (!config::softcap && !packs_late) {
@@ -164,8 +194,8 @@ struct Weights {
   }
   /// P of score number `at`. Without a soft cap it is computed for invisible scores too, and `hide` sets it
   /// to 0 later.
-  REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
-    const float weight = scale.p(product, lse_log2, slope);
+  REGARD_DEVICE float p(float product, float below, i32 at, float& by_score) const {
+    const float weight = scale.p(product, below, by_score);
     return !config::softcap || whole || seen.at(at) ? weight : 0;
   }
   /// Sets P of invisible scores to 0. A tile that is seen whole costs nothing.

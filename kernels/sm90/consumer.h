@@ -8,6 +8,7 @@
 #include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/ptx/wgmma.h"
 #include "kernels/sm90/shared.h"
+#include "kernels/sm90/slopes.h"
 #include "kernels/sm90/softmax.h"
 #include "kernels/sm90/store.h"
 #include "kernels/sm90/store_boxes.h"
@@ -79,6 +80,7 @@ class ForwardConsumer {
                               OutputSums& o) {
     const KeyTiles tiles = given.tiles;
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
+    if constexpr (alibi) slopes_ = slopes_of(given);
     ForwardScores s;
     ForwardP p{};
     float factor[2];  // of O
@@ -150,14 +152,16 @@ class ForwardConsumer {
   /// compute no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
   REGARD_DEVICE bool make_p(ForwardScores& s, WarpgroupRowState& rows, float (&factor)[2], const Turn& given,
                             const VisibleTiles& visible, i32 tile, i32 settled) {
-    const bool whole = visible.is_whole(tile), stale = whole && tile < settled;
+    const bool whole = visible.is_whole(tile),
+               stale = whole && tile < settled && (!alibi || slopes_.fall(tile * block_k));
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
-    if (config::softcap && stale && scores_.all_near_0(s)) {
+    if (config::softcap && !has_bias && stale && scores_.all_near_0(s)) {
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product) { return scores_.apply_near_0(product); });
     } else {
       const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
+      if constexpr (alibi) slopes_.add(s, scores_.scale_before_bias(), tile * block_k);
       if (!stale) {
         if (!whole) hide(s, tile, given.work);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
@@ -194,6 +198,20 @@ class ForwardConsumer {
   /// A factor of Q, K or V.
   REGARD_DEVICE float descale(const Rows& factors, const Turn& given) const {
     return factor_of(factors, given.work.sequence.batch, given.kv_head);
+  }
+
+  REGARD_DEVICE Slopes slopes_of(const Turn& given) const {
+    const Sm90ForwardWork& work = given.work;
+    float slope[2];
+    i32 diagonal[2];
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const Row row = row_of(work, half);
+      const i32 head = pack_gqa ? min(row.head, given.end_head - 1) : row.head;
+      slope[half] = a_.alibi[work.sequence.batch * a_.alibi_batch + head];
+      diagonal[half] = row.row + work.sequence.bottom_right() - work.first_key;
+    }
+    return {slope, diagonal};
   }
 
   REGARD_DEVICE void hide(ForwardScores& s, i32 tile, const Sm90ForwardWork& work) const {
@@ -385,6 +403,7 @@ class ForwardConsumer {
   Sm90ForwardMemory memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
   ForwardScoreScale scores_;
+  Slopes slopes_;
   Ring<stages> ring_k_, ring_v_;
 };
 

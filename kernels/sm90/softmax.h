@@ -2,6 +2,7 @@
 // with the rows.
 #pragma once
 
+#include "kernels/bias.h"
 #include "kernels/sm90/ptx/number.h"
 #include "kernels/sm90/soft_cap.h"
 #include "kernels/sm90/work.h"
@@ -78,15 +79,17 @@ REGARD_DEVICE void rotate(ForwardScores& s) {
     s[i] = i + count < block_k / 2 ? s[i + count] : first[i + count - block_k / 2];
 }
 
-/// Turns products of Q and K into scores, and scores into powers of two.
+/// Turns products of Q and K into scores, and scores into powers of two. A bias is added in between.
 class ForwardScoreScale {
  public:
   /// `descale`: the factor of Q times that of K.
   REGARD_DEVICE ForwardScoreScale(const Arguments& a, float descale)
       : ForwardScoreScale(a.scale * descale, config::softcap ? a.softcap : 1.f) {}
 
-  /// The factor from the results of `apply` to powers of two.
-  REGARD_DEVICE float scale() const { return config::softcap ? 1 : scale_; }
+  /// The factor from scores to powers of two, after `apply` and after a bias.
+  REGARD_DEVICE float scale() const { return has_bias ? 1 : scale_before_bias(); }
+  /// Between these two.
+  REGARD_DEVICE float scale_before_bias() const { return config::softcap ? 1 : scale_; }
 
   /// Applies what comes before the mask.
   REGARD_DEVICE void apply(ForwardScores& s) const {

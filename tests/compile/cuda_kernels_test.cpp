@@ -108,9 +108,12 @@ const char* const forward_kernels[] = {
 TEST(CudaForward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   std::vector<KernelKey> keys;
   for (const char* kernel : forward_kernels)
-    for (const char* mask : {"", " mask=window"}) {
-      const Result<KernelKey> key = parse_kernel_key(std::string(kernel) + mask);
+    for (const std::string features : {"", " mask=window", " mask=window bias=alibi"}) {
+      const Result<KernelKey> key = parse_kernel_key(kernel + features);
       ASSERT_TRUE(key) << key.error().message;
+      const Algorithm& tile = key->algorithm;
+      const bool has_no_bias = tile.kernel == "sm90_latent" || tile.block_q > 128;
+      if (has_no_bias && key->signature.bias != Bias::none) continue;
       keys.push_back(*key);
     }
   each_compiled(keys, expect_asynchronous);
@@ -125,7 +128,8 @@ TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   for (const Candidate& candidate : candidates(Pass::bwd, target)) {
     if (candidate.kernel().name != "sm90_backward") continue;
     const Target::Tile& tile = *candidate.tile;
-    for (const char* features : {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic"}) {
+    for (const char* features : {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic",
+                                 "mask=causal bias=alibi", "bias=alibi softcap=30"}) {
       const Result<Problem> problem = parse(
           fmt::format("bwd {} b=1 h=1 s=1 d={} dv={} {}", GetParam(), tile.max_d, tile.max_dv, features));
       ASSERT_TRUE(problem) << problem.error().message;

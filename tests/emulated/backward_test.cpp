@@ -63,6 +63,9 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=8 b=1 h=2 sq=64 sk=1 softcap=1",
     "bwd bf16 d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
     "bwd fp16 d=64 b=1 hq=8 hk=1 sq=200 sk=130 scale=5",
+    "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 bias=alibi_b mask=causal",
+    "bwd fp16 d=64 b=1 h=2 s=260 bias=alibi softcap=5",
+    "bwd bf16 d=192 b=3 h=2 s=100 tq=210 tk=210 varlen bias=alibi",
     // By pairs of warpgroups: one to four slices of dQ.
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",

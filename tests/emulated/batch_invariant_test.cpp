@@ -40,6 +40,8 @@ std::vector<double> results(const Call& call, const std::string& words, std::int
     set_if_given(REGARD_LENGTHS_Q, b, b == call.batch ? call.rows : 1);
     set_if_given(REGARD_OFFSETS_Q, b + 1, b < call.batch ? call.first_row : call.first_row + call.rows);
   }
+  for (std::int64_t head = 0; head < p.hq && p.bias == Bias::alibi; ++head)
+    c.set(REGARD_ALIBI, head, 0.3 / static_cast<double>(1 + head));
   const std::int64_t blocks = p.paged == 0 ? 0 : (p.sk + p.paged - 1) / p.paged;
   for (std::int64_t i = 0; i < p.b * blocks; ++i)
     c.set(REGARD_PAGE_TABLE, i, static_cast<double>((i + 1) % (p.b * blocks)));
@@ -98,6 +100,8 @@ TEST(EmulatedBatchInvariant, OfHoppersKernel) {
                {"b=1 sq=215 sk=4304", 0, 210, 215}});
   expect_same("fp16 hq=4 hk=2 d=128 mask=causal softcap=20 scale=1", 300, "sm90_forward",
               {{"b=2 sq=1 sk=400 lengths paged=3", 1}, {"b=1 sq=200 sk=321 paged=48 lengths", 0, 178, 200}});
+  expect_same("bf16 hq=4 hk=2 d=128 mask=causal bias=alibi", 300, "sm90_forward",
+              {{"b=2 sq=1 sk=400 lengths paged=3", 1}, {"b=1 sq=200 sk=321 lengths", 0, 178, 200}});
   expect_same("fp16 hq=4 hk=2 d=128 mask=causal sink", 300, "sm90_forward",
               {{"b=2 sq=190 tq=191 sk=450 varlen lengths paged=16", 1, 180, 190, 1}});
   expect_same("bf16 hq=8 hk=1 d=256 mask=window:190,0,sink=3 scale=1", 300, "sm90_forward",

@@ -69,6 +69,13 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=128 b=1 h=2 s=300 mask=causal softcap=100 scale=60",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
     "fwd fp8 out=bf16 lse d=64 b=3 hq=8 hk=1 sq=1 sk=600 lengths",
+    // ALiBi: tiles left of the diagonal, on it and right of it; heads packed into blocks, with a soft cap.
+    "fwd bf16 lse d=64 b=2 hq=4 hk=2 s=400 bias=alibi",
+    "fwd fp16 lse d=128 b=2 h=3 sq=300 sk=500 bias=alibi_b mask=causal",
+    "fwd bf16 lse d=128 b=3 hq=4 hk=2 s=300 tq=700 tk=700 varlen lengths bias=alibi softcap=20",
+    "fwd bf16 lse d=256 b=2 hq=6 hk=2 sq=9 sk=500 bias=alibi_b mask=window:200,-1,sink=3",
+    "fwd fp16 lse d=128 b=2 hq=8 hk=2 sq=3 sk=2000 splits=4 lengths bias=alibi softcap=3",
+    "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 bias=alibi scale=0.1",
     // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
@@ -144,8 +151,9 @@ TEST(Emulated, ClustersAreRight) {
   for (const char* tile : {"cluster=2 block_q=128", "cluster=2 block_q=192"})
     expect_all_right(cluster_problems, {emulated_target(), tile});
   expect_all_right(wide_cluster_problems, {emulated_target(), "cluster=2"});
-  // Tiles of 192 rows have no soft cap.
-  expect_all_right({"fwd bf16 lse d=128 b=2 h=40 sq=500 sk=300 mask=causal softcap=4"},
+  // Tiles of 192 rows have no soft cap and no bias.
+  expect_all_right({"fwd bf16 lse d=128 b=2 h=40 sq=500 sk=300 mask=causal softcap=4",
+                    "fwd fp16 lse d=128 b=1 hq=4 hk=2 s=700 bias=alibi"},
                    {emulated_target(), "cluster=2 block_q=128"});
 }
 
@@ -232,16 +240,25 @@ TEST(Emulated, ABiasBeyondHalfPrecision) {
   }
 }
 
-/// Slopes of either sign.
-TEST(Emulated, AlibiThatRises) {
-  for (const double slope : {-0.5, 0.25}) {
-    Case c("fwd fp16 lse b=1 h=2 sq=100 sk=150 d=64 bias=alibi");
+/// Slopes of either sign, and so steep that scores of a tile overflow relative to the next tile's maximum.
+void expect_alibi_of_either_sign(const std::string& problem, const std::string& family) {
+  for (const double slope : {-0.5, 0.25, 3.0, -3.0}) {
+    Case c(problem);
     for (std::int64_t i = 0; i < c.count(REGARD_ALIBI); ++i) c.set(REGARD_ALIBI, i, slope);
-    ASSERT_EQ(run(c, {emulated_target(), "portable_forward"}), "");
+    ASSERT_EQ(run(c, {emulated_target(), family}), "");
     const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
     ASSERT_TRUE(expected) << expected.error().message;
     EXPECT_EQ(c.mistakes(*expected), "") << "slope " << slope;
   }
+}
+
+TEST(Emulated, PortableAlibiOfEitherSign) {
+  expect_alibi_of_either_sign("fwd fp16 lse b=1 h=2 sq=100 sk=150 d=64 bias=alibi", "portable_forward");
+}
+
+TEST(Emulated, HopperAlibiOfEitherSign) {
+  if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
+  expect_alibi_of_either_sign("fwd fp16 lse b=1 h=2 sq=100 sk=400 d=64 bias=alibi", "sm90_forward");
 }
 
 /// The order in which threads run, loads arrive and products end changes no bit.

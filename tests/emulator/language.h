@@ -23,6 +23,7 @@ extern "C" __attribute__((visibility("default"))) emulator::Runtime* emulator_ru
 
 // Declarations from <cmath>, which would take a fifth of a kernel's compile time.
 extern "C" {
+float copysignf(float, float);
 float expf(float);
 float fabsf(float);
 float fmaf(float, float, float);

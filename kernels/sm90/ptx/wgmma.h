@@ -146,7 +146,7 @@ struct Wgmma;
 #define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
 
 // A statement with some steps of k.
-#define REGARD_SHARED(n, steps, add_number, text, ...)                                                   \
+#define REGARD_WGMMA_SHARED(n, steps, add_number, text, ...)                                             \
   template <Transposed transposed>                                                                       \
   REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {       \
     asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}"    \
@@ -171,11 +171,13 @@ struct Wgmma;
   struct Wgmma<n> {                                                                                          \
     using Sums = float[n / 2];                                                                               \
     using Text = Operands<config::dtype>;                                                                    \
-    REGARD_SHARED(n, 1, _3, REGARD_TILES(n, _0, _4, _5, _2, "p", _1), "r"(a[0]), "r"(b[0]))                  \
-    REGARD_SHARED(n, 4, _3,                                                                                  \
-                  REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)          \
-                      REGARD_TILES(n, _0, _8, _9, _2, "1", _1) REGARD_TILES(n, _0, _10, _11, _2, "1", _1),   \
-                  "r"(a[0]), "r"(b[0]), "r"(a[1]), "r"(b[1]), "r"(a[2]), "r"(b[2]), "r"(a[3]), "r"(b[3]))    \
+    REGARD_WGMMA_SHARED(n, 1, _3, REGARD_TILES(n, _0, _4, _5, _2, "p", _1), "r"(a[0]), "r"(b[0]))            \
+    REGARD_WGMMA_SHARED(n, 4, _3,                                                                            \
+                        REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)    \
+                            REGARD_TILES(n, _0, _8, _9, _2, "1", _1)                                         \
+                                REGARD_TILES(n, _0, _10, _11, _2, "1", _1),                                  \
+                        "r"(a[0]), "r"(b[0]), "r"(a[1]), "r"(b[1]), "r"(a[2]), "r"(b[2]), "r"(a[3]),         \
+                        "r"(b[3]))                                                                           \
     REGARD_REGISTERS(n, 1, REGARD_P(n, _0, _3, _4, _5, _6, _7, _2, _1), REGARD_INPUTS(0))                    \
     REGARD_REGISTERS(n, 4,                                                                                   \
                      REGARD_P(n, _0, _3, _4, _5, _6, _7, _2, _1)                                             \
@@ -221,7 +223,7 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135"
              "%151", "%152", "%153", "%154", "%155");
 #undef REGARD_WGMMA
 #undef REGARD_REGISTERS
-#undef REGARD_SHARED
+#undef REGARD_WGMMA_SHARED
 #undef REGARD_INPUTS
 #undef REGARD_P
 #undef REGARD_TILES

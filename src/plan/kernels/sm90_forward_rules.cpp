@@ -78,6 +78,7 @@ Refusal smallest_tile(const Question& q) {
   if (splits_keys(*q.candidate.recipe)) {
     if (Refusal refusal = too_large_for(q, "split keys")) return refusal;
   }
+  if (p.bias != Bias::none) return too_large_for(q, "bias");
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 

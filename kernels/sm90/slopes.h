@@ -1,0 +1,64 @@
+// ALiBi: what is added to the scores of a thread's two rows, the slope times the distance from the diagonal.
+#pragma once
+
+#include "kernels/bias.h"
+#include "kernels/sm90/softmax.h"
+
+namespace regard {
+
+class Slopes {
+ public:
+  Slopes() = default;
+  /// `diagonal`: for each row, the key at distance 0.
+  REGARD_DEVICE Slopes(const float (&slope)[2], const i32 (&diagonal)[2])
+      : down_{-slope[0] * log2_of_e, -slope[1] * log2_of_e}, diagonal_{diagonal[0], diagonal[1]} {}
+
+  /// Whether the bias of each row of the warp is nowhere in the tile larger than after it. Tiles are
+  /// processed from the last to the first, so row_max of the tiles before is still large enough.
+  REGARD_DEVICE bool fall(i32 first_key) const {
+    return in_warp(is_left(first_key) && down_[0] <= 0 && down_[1] <= 0);
+  }
+
+  /// factor * score + bias. Tiles on one side of the diagonal save an instruction for each score.
+  REGARD_DEVICE void add(ForwardScores& s, float factor, i32 first_key) const {
+    if (in_warp(is_left(first_key)))
+      add<Side::left>(s, factor, first_key);
+    else if (in_warp(is_right(first_key)))
+      add<Side::right>(s, factor, first_key);
+    else
+      add<Side::both>(s, factor, first_key);
+  }
+
+ private:
+  enum class Side { left, right, both };
+
+  REGARD_DEVICE static bool in_warp(bool x) { return !__any_sync(whole_warp, !x); }
+
+  /// A key on the diagonal counts for neither side: rounding could give its bias either sign, and all three
+  /// have to give the same bits.
+  REGARD_DEVICE bool is_left(i32 first_key) const {
+    return first_key + block_k <= min(diagonal_[0], diagonal_[1]);
+  }
+  REGARD_DEVICE bool is_right(i32 first_key) const { return first_key > max(diagonal_[0], diagonal_[1]); }
+
+  template <Side side>
+  REGARD_DEVICE void add(ForwardScores& s, float factor, i32 first_key) const {
+    const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const float down = side == Side::left ? -down_[half] : down_[half],
+                  of_first = down * static_cast<float>(column - diagonal_[half]);
+#pragma unroll
+      for (i32 i = 0; i < block_k / 4; ++i) {
+        float& x = s[i / 2 * 4 + 2 * half + i % 2];
+        const float along = fmaf(down, static_cast<float>(i / 2 * 8 + i % 2), of_first);
+        x = fmaf(x, factor, side == Side::both ? copysignf(along, down) : along);
+      }
+    }
+  }
+
+  float down_[2];  // per key of distance, in powers of two
+  i32 diagonal_[2];
+};
+
+}  // namespace regard
