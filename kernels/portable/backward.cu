@@ -91,7 +91,7 @@ class PortableBackwardBlock {
     make_p(s, lse, PortableScoreScale(head).log2);
     if constexpr (config::dropout) {
       SignedP signs{s};
-      drop(signs, random_of(head), a_.dropout_keep, tile.first_row,
+      drop(signs, random_of(a_, head.batch, head.head), a_.dropout_keep, tile.first_row,
            common_.work.first_key + part_of_wave() * wave_keys);
     }
     store_operand<config::dropout>(memory_.p, s);

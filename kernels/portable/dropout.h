@@ -1,24 +1,11 @@
 // Dropout of the weights a thread holds: one call of Philox serves its columns of a group of 64 keys.
 #pragma once
 
+#include "kernels/dropout.h"
 #include "kernels/head.h"
-#include "kernels/machine/random.h"
 #include "kernels/portable/score_tile.h"
 
 namespace regard {
-
-/// The random generator of a head.
-REGARD_DEVICE philox::Random random_of(const Head& head) {
-  const Arguments& a = head.arguments;
-  return philox::Random(a.seeds ? a.seeds[0] : a.seed, a.seeds ? a.seeds[1] : a.offset, head.batch, head.head,
-                        MultiplyWide{});
-}
-
-/// Whether each of four bytes is at most that of `limits`, in the highest bit of the byte.
-REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
-  const u32 by_lower_bits = (limits | 0x80808080u) - (bytes & 0x7f7f7f7fu);
-  return (limits & ~bytes) | ((limits | ~bytes) & by_lower_bits);
-}
 
 /// Weights that are not kept become 0, after they have been packed into fewer registers. `key` is the first
 /// of the wave.

@@ -90,7 +90,7 @@ class PortableForwardBlock {
       common_.keys = BlockKeys::Keys(head);
       if constexpr (config::bits) common_.bits = Bits(head, work.first_row);
       common_.bias = ScoreBias(head, work.first_row);
-      if constexpr (config::dropout) common_.random = random_of(head);
+      if constexpr (config::dropout) common_.random = random_of(a_, head.batch, head.head);
       common_.scale = PortableScoreScale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }

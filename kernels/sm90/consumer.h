@@ -4,6 +4,7 @@
 // relative to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
+#include "kernels/sm90/dropout.h"
 #include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/ptx/wgmma.h"
@@ -81,6 +82,7 @@ class ForwardConsumer {
     const KeyTiles tiles = given.tiles;
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     if constexpr (alibi) slopes_ = slopes_of(given);
+    if constexpr (config::dropout) random_ = random_of(a_, given.work.sequence.batch, given.work.head);
     ForwardScores s;
     ForwardP p{};
     float factor[2];  // of O
@@ -109,9 +111,17 @@ class ForwardConsumer {
     }
     const auto softmax = [&](bool first) {
       const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
-      wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
-      if (!first) done_with_v();
-      if (!hidden) pack(p, s);
+      if constexpr (config::dropout) {
+        const i32 of_rows[2] = {row_of(given.work, 0).row, row_of(given.work, 1).row};
+        const Kept kept(random_, of_rows, given.work.first_key + tile * block_k, a_.dropout_keep);
+        wgmma_wait<0>();
+        if (!first) done_with_v();
+        if (!hidden) pack(p, s), kept.apply(p);
+      } else {
+        wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
+        if (!first) done_with_v();
+        if (!hidden) pack(p, s);
+      }
       if (rescales && !first) scale(o, factor);
       hidden = false;
     };
@@ -312,7 +322,7 @@ class ForwardConsumer {
     const RowEnd ends[2] = {
         {rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), output_rows[0].head, a_},
         {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), output_rows[1].head, a_}};
-    const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
+    const float factor = eight_bits ? descale(a_.descale_v, given) : config::dropout ? a_.dropout_scale : 1;
     if constexpr (split_kv) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
@@ -335,7 +345,7 @@ class ForwardConsumer {
       // The other warps' products have also read Q.
       warpgroup_sync(first_pingpong + consumers + warpgroup_);
       BoxedOutput out(memory_.q(q_slot(turn), warpgroup_), o_);
-      out.take<columns>(o, {ends[0].scale, ends[1].scale});
+      out.take<columns>(o, {ends[0].scale * factor, ends[1].scale * factor});
       const Row first = row_of_warp(work);
       if (!given.safe_softmax)
         out.store(work, first.row, ragged(a_), shared_.rows_per_batch[3]);
@@ -404,6 +414,7 @@ class ForwardConsumer {
   i32 warpgroup_;  // 0 .. consumers - 1
   ForwardScoreScale scores_;
   Slopes slopes_;
+  philox::Random random_;
   Ring<stages> ring_k_, ring_v_;
 };
 

@@ -108,12 +108,16 @@ const char* const forward_kernels[] = {
 TEST(CudaForward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   std::vector<KernelKey> keys;
   for (const char* kernel : forward_kernels)
-    for (const std::string features : {"", " mask=window", " mask=window bias=alibi"}) {
+    for (const std::string features :
+         {"", " mask=window", " mask=window bias=alibi", " mask=window dropout"}) {
       const Result<KernelKey> key = parse_kernel_key(kernel + features);
       ASSERT_TRUE(key) << key.error().message;
       const Algorithm& tile = key->algorithm;
-      const bool has_no_bias = tile.kernel == "sm90_latent" || tile.block_q > 128;
-      if (has_no_bias && key->signature.bias != Bias::none) continue;
+      const bool is_plain = tile.kernel == "sm90_latent" || tile.block_q > 128;
+      if (is_plain && key->signature.bias != Bias::none) continue;
+      const bool has_dropout =
+          bytes_of(key->signature.dtype) == 2 && tile.block_q == 128 && tile.pack_gqa == 0 && tile.split == 0;
+      if (key->signature.dropout && !has_dropout) continue;
       keys.push_back(*key);
     }
   each_compiled(keys, expect_asynchronous);

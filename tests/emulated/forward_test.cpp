@@ -76,6 +76,10 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=256 b=2 hq=6 hk=2 sq=9 sk=500 bias=alibi_b mask=window:200,-1,sink=3",
     "fwd fp16 lse d=128 b=2 hq=8 hk=2 sq=3 sk=2000 splits=4 lengths bias=alibi softcap=3",
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 bias=alibi scale=0.1",
+    // Dropout, in tiles of 128 and 80 keys.
+    "fwd bf16 lse d=128 b=3 hq=4 hk=2 s=300 tq=700 tk=700 varlen lengths dropout=0.5 bias=alibi mask=causal",
+    "fwd bf16 lse d=256 b=1 h=2 sq=200 sk=700 dropout=0.2 softcap=20",
+    "fwd fp16 lse d=64 b=2 h=3 sq=300 sk=200 lengths dropout=0.4 mask=window:40,9",
     // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
@@ -151,9 +155,9 @@ TEST(Emulated, ClustersAreRight) {
   for (const char* tile : {"cluster=2 block_q=128", "cluster=2 block_q=192"})
     expect_all_right(cluster_problems, {emulated_target(), tile});
   expect_all_right(wide_cluster_problems, {emulated_target(), "cluster=2"});
-  // Tiles of 192 rows have no soft cap and no bias.
+  // Tiles of 192 rows have no soft cap, no bias and no dropout.
   expect_all_right({"fwd bf16 lse d=128 b=2 h=40 sq=500 sk=300 mask=causal softcap=4",
-                    "fwd fp16 lse d=128 b=1 hq=4 hk=2 s=700 bias=alibi"},
+                    "fwd fp16 lse d=128 b=1 hq=4 hk=2 s=700 bias=alibi dropout=0.1"},
                    {emulated_target(), "cluster=2 block_q=128"});
 }
 

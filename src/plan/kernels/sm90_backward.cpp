@@ -49,6 +49,7 @@ Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", instead);
   if (p.out != p.dtype) return unsupported("output of another type", instead);
+  if (p.dropout > 0) return unsupported("dropout", instead);
   return sm90_unsupported(p, instead);
 }
 

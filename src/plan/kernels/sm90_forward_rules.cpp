@@ -37,6 +37,11 @@ Refusal supports_features(const Question& q) {
   if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of another type", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
+  if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
+  if (p.dropout > 0 && p.paged > 0) return unsupported("dropout with pages", instead);
+  if (p.dropout > 0 && splits_keys(*q.candidate.recipe))
+    return unsupported("dropout with split keys", instead);
+  if (p.dropout_mask) return fmt::format("it does not write the dropout mask; {} does", instead);
   return sm90_unsupported(p, instead);
 }
 
@@ -79,6 +84,7 @@ Refusal smallest_tile(const Question& q) {
     if (Refusal refusal = too_large_for(q, "split keys")) return refusal;
   }
   if (p.bias != Bias::none) return too_large_for(q, "bias");
+  if (p.dropout > 0) return too_large_for(q, "dropout");
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
@@ -105,6 +111,8 @@ Refusal packs_gqa(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
+  if (p.dropout > 0 && (block_q == few || pack_gqa_work(p, block_q) > 0))
+    return unsupported("dropout for few query rows of several heads", "portable_forward");
   // With batch_invariant few rows go through the same keys at a time as many.
   const bool has_few = pack_gqa_work(p, few) == 1 && !p.batch_invariant;
   if (block_q == few) {

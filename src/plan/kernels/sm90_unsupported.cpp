@@ -20,7 +20,6 @@ Refusal sm90_unsupported(const Problem& p, std::string_view instead) {
       {"bit masks", p.bits},
       {"row ranges", p.ranges},
       {"K in two tensors (k_rope)", p.k_rope},
-      {"dropout", p.dropout > 0},
       {"scale of 0 or less", !(scale_of(p) > 0)},
       {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
   };
