@@ -31,7 +31,7 @@ class BackwardConsumer {
     store_gradient<config::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
                                          a_.scale / a_.ds_scale);
     store_gradient<config::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
-                                          a_.p_scale);
+                                          a_.dropout_scale * a_.p_scale);
   }
 
  private:
@@ -54,7 +54,14 @@ class BackwardConsumer {
     const u32 late = warpgroup_ == 0 ? 1 : 0;  // by how many tiles its dQ is late
     const auto make_p_and_ds = [&] {
       const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
-      const Weights of_tile(scale, slope, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
+      KeptWeights kept;
+      if constexpr (config::dropout) {
+        KeptWeights::draw(shared_.kept[warpgroup_], random_of(a_, work_.batch, tile.head), tile.first_row(),
+                          first_key_, a_.dropout_keep);
+        warpgroup_sync(kept_of_consumer + warpgroup_);
+        kept = KeptWeights(shared_.kept[warpgroup_]);
+      }
+      const Weights of_tile(scale, slope, kept, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
                             tile.first_row());
       wgmma_wait<1>();
       of_tile.make_p<0>(s, p);

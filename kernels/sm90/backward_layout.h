@@ -14,13 +14,14 @@ struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 box_columns = box_bytes / element_bytes;
   static constexpr i64 consumers = 2, threads = 128 * (consumers + 1);
   static constexpr i64 grad_o_stages = 2, ds_stages = 2;
-  static constexpr i64 static_bytes = 1024;  // of shared_bytes for barriers (backward_shared.h)
+  static constexpr i64 barrier_bytes = 1024;  // more than the barriers take (backward_shared.h)
 
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
   i64 weights;              // of a tile from one of a pair to the other, fp32
   i64 grad_q;               // of a tile to be added to memory, fp32; a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
+  i64 kept;                 // bits of the weights of a tile that dropout keeps; a pair has no dropout
   i64 q_stages;
 
   constexpr REGARD_INLINE explicit Sm90BackwardLayout(const Sm90TileShape& tile)
@@ -34,6 +35,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
         weights(shares_keys(tile.block_k) ? tile.block_q * tile.block_k * 4 : 0),
         grad_q(shares_keys(tile.block_k) ? 0 : tile.block_q * d * 4),
         row_numbers(tile.block_q * 4),
+        kept(shares_keys(tile.block_k) ? 0 : tile.block_q * tile.block_k / 8),
         q_stages(tile.stages) {}
 
   static constexpr REGARD_INLINE i64 padded(i64 dimension) {
@@ -44,6 +46,9 @@ struct Sm90BackwardLayout : Sm90Boxes {
     return alignment + k + v + q_stages * (q + row_numbers) + grad_o_stages * (grad_o + row_numbers) +
            ds_stages * ds + weights + grad_q;
   }
+
+  /// Static shared memory, at most.
+  constexpr REGARD_INLINE i64 static_bytes() const { return barrier_bytes + kept; }
 
   static constexpr REGARD_INLINE bool shares_keys(i64 block_k) { return block_k == group_rows; }
   /// The slices of grad_q_sum's tiles (kernels/backward_schedule.h): each is the result of one product.

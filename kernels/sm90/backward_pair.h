@@ -57,7 +57,7 @@ class Pair {
     Ring<grad_o_stages> ring_o;
     const auto make_p = [&] {
       const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
-      const Weights weights(scale, slope, memory_.lse(ring_q.slot), 0, seen, tile.first_row());
+      const Weights weights(scale, slope, KeptWeights(), memory_.lse(ring_q.slot), 0, seen, tile.first_row());
       weights.make_p<0>(s, p);
       weights.make_p<1>(s, p);
     };
@@ -123,7 +123,8 @@ class Pair {
       if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
       named_sync(weights_there);
       take_weights(s);
-      const Weights weights(scale, TileSlope(), 0, memory_.delta(ring_o.slot), seen, tile.first_row());
+      const Weights weights(scale, TileSlope(), KeptWeights(), 0, memory_.delta(ring_o.slot), seen,
+                            tile.first_row());
       weights.make_ds(s, dp, p, ds);
       arrive_by_warp(shared_.grad_o_empty[ring_o.slot]);
       store_ds(memory_.ds(turn % ds_stages), ds);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/bias.h"
+#include "kernels/dropout.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/ptx/number.h"
 #include "kernels/sm90/ptx/shared_floats.h"
@@ -69,10 +70,11 @@ constexpr float p_exponent = p_exponent_of(config::dtype);
 /// Turns products of Q and K into P.
 class BackwardScoreScale {
  public:
-  float grad_p_factor;
+  float grad_p_factor, dropout_scale;
 
   REGARD_DEVICE explicit BackwardScoreScale(const BackwardArguments& a)
       : grad_p_factor(a.grad_p_factor),
+        dropout_scale(a.dropout_scale),
         soft_cap_(a.scale, config::softcap ? a.softcap : 1.f),
         log2_(a.scale * log2_of_e),
         of_cap_(config::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
@@ -117,19 +119,75 @@ class TileSlope {
   float slope_, of_first_[2];
 };
 
+/// Which weights of a tile a consumer keeps. One call of Philox serves 16 of its keys and a query: the
+/// threads draw for each other, into shared memory.
+class KeptWeights {
+ public:
+  /// Draws for a tile; by the consumer's 128 threads, which then have to wait for each other. `to`: the
+  /// consumer's words, for each call the pairs of queries.
+  template <i32 calls, i32 pairs>
+  REGARD_DEVICE static void draw(u32 (&to)[calls][pairs], const philox::Random& random, i32 first_query,
+                                 i32 first_key, i32 keep) {
+    const u32 limits = static_cast<u32>(keep) * 0x01010101u;
+    static_assert(calls * pairs % 128 == 0);
+#pragma unroll
+    for (i32 i = 0; i < calls * pairs; i += 128) {
+      const i32 index = i + static_cast<i32>(threadIdx.x % 128), call = index / pairs, pair = index % pairs;
+      u32 both = 0;
+#pragma unroll
+      for (i32 j = 0; j < 2; ++j) {
+        u32 words[4];
+        random.draw(words, static_cast<u32>(first_query + 2 * pair + j), first_key + 2 * call,
+                    MultiplyWide{});
+#pragma unroll
+        for (i32 word = 0; word < 4; ++word)
+          both |= highest_bits(at_most(words[word], limits)) << (16 * j + 4 * word);
+      }
+      to[call][pair] = both;
+    }
+  }
+
+  /// Of the thread, in the consumer's words.
+  template <i32 calls, i32 pairs>
+  REGARD_DEVICE explicit KeptWeights(const u32 (&from)[calls][pairs])
+      : words_(from[threadIdx.x % wave / 8] + threadIdx.x % 4) {}
+  KeptWeights() = default;
+
+  /// Of the i-th group of 8 queries, for `marked`.
+  REGARD_DEVICE u32 dropped(i32 i) const {
+    const i32 first = static_cast<i32>(threadIdx.x / wave % 4 * 4 + threadIdx.x / 4 % 2);
+    return ~words_[4 * i] << (first_bit - first);
+  }
+  /// A weight of one of the thread's keys and queries: negative if it is dropped.
+  REGARD_DEVICE static float marked(float weight, u32 dropped, i32 half, i32 query) {
+    const u32 sign = dropped << (31 - first_bit - 2 * half - 16 * query) & 0x80000000u;
+    return bits_as<float>(bits_as<u32>(weight) | sign);
+  }
+
+ private:
+  static constexpr i32 first_bit = 13;  // where the bit of the first key and query is moved to
+
+  /// Of four bytes, in the lowest bits.
+  REGARD_DEVICE static u32 highest_bits(u32 bytes) { return (bytes >> 7 & 0x01010101u) * 0x10204080u >> 28; }
+
+  const u32* words_;
+};
+
 /// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory. In
 /// most tiles every query sees every key (`whole`).
 struct Weights {
   const BackwardScoreScale& scale;
   TileSlope slope;
+  KeptWeights kept;
   u32 lse, delta;
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, const TileSlope& slope_, u32 lse_, u32 delta_,
-                        const SeenQueries& queries, i32 first_query)
+  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, const TileSlope& slope_, const KeptWeights& kept_,
+                        u32 lse_, u32 delta_, const SeenQueries& queries, i32 first_query)
       : scale(scale_),
         slope(slope_),
+        kept(kept_),
         lse(lse_ + threadIdx.x % 4 * 8),
         delta(delta_ + threadIdx.x % 4 * 8),
         whole(queries.in_all(first_query)),
@@ -145,6 +203,7 @@ struct Weights {
     for (i32 i = half_of_tile * groups / 2; i < (half_of_tile + 1) * groups / 2; ++i) {
       float of_queries[2];
       load_shared(of_queries, lse + 32 * i);
+      const u32 dropped = config::dropout ? kept.dropped(i) : 0;
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         const i32 at = 4 * i + 2 * half;
@@ -152,8 +211,11 @@ struct Weights {
 #pragma unroll
         for (i32 j = 0; j < 2; ++j)
           s[at + j] = p(s[at + j], slope.below(of_queries[j], 8 * i + j, half), at + j, by_score[j]);
+        if constexpr (config::dropout)
+#pragma unroll
+          for (i32 j = 0; j < 2; ++j) s[at + j] = KeptWeights::marked(s[at + j], dropped, half, j);
         if constexpr (!config::softcap) continue;
-        p_fragments[i / 2][i % 2 * 2 + half] = pair<config::dtype>(s[at], s[at + 1]);
+        p_fragments[i / 2][i % 2 * 2 + half] = packed(s[at], s[at + 1]);
         s[at] *= by_score[0], s[at + 1] *= by_score[1];
       }
     }
@@ -161,7 +223,7 @@ struct Weights {
       hide<half_of_tile * groups * 2, (half_of_tile + 1) * groups * 2>(s);
 #pragma unroll
       for (i32 i = half_of_tile * groups; i < (half_of_tile + 1) * groups; ++i)
-        p_fragments[i / 4][i % 4] = pair<config::dtype>(s[2 * i], s[2 * i + 1]);
+        p_fragments[i / 4][i % 4] = packed(s[2 * i], s[2 * i + 1]);
     }
   }
 
@@ -177,9 +239,9 @@ struct Weights {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         const i32 at = 4 * i + 2 * half, element = i % 2 * 2 + half;
-        if constexpr (packs_late) p_fragments[i / 2][element] = pair<config::dtype>(s[at], s[at + 1]);
-        ds_fragments[i / 2][element] = pair<config::dtype>(
-            s[at] * beside_delta(dp[at], of_queries[0]), s[at + 1] * beside_delta(dp[at + 1], of_queries[1]));
+        if constexpr (packs_late) p_fragments[i / 2][element] = packed(s[at], s[at + 1]);
+        ds_fragments[i / 2][element] =
+            pair<config::dtype>(ds(s[at], dp[at], of_queries[0]), ds(s[at + 1], dp[at + 1], of_queries[1]));
       }
     }
   }
@@ -187,10 +249,18 @@ struct Weights {
  private:
   static constexpr i32 groups = block_q / 8;
   static constexpr bool packs_late = block_q > group_rows;
-  static_assert(!packs_late || !config::softcap, "P and its slopes cannot be told from each other later");
+  static_assert(!packs_late || !config::softcap,
+                "P and its derivatives cannot be told from each other later");
 
-  REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
-    return config::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
+  /// Weights that dropout drops, which are negative, are 0 in dV.
+  REGARD_DEVICE static u32 packed(float a, float b) {
+    return config::dropout ? pair<config::dtype>(fmaxf(a, 0.f), fmaxf(b, 0.f)) : pair<config::dtype>(a, b);
+  }
+  REGARD_DEVICE float ds(float weight, float dp, float delta_of_query) const {
+    float difference = dp - delta_of_query;
+    if constexpr (config::dropout)
+      difference = bits_as<i32>(weight) < 0 ? delta_of_query : fmaf(dp, scale.dropout_scale, -delta_of_query);
+    return weight * (config::dtype == DType::fp16 ? scale.grad_p_factor * difference : difference);
   }
   /// P of score number `at`. Without a soft cap it is computed for invisible scores too, and `hide` sets it
   /// to 0 later.

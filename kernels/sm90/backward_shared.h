@@ -1,6 +1,7 @@
 // What the warpgroups of a block of backward.cu share: tiles in dynamic shared memory, and their barriers.
 #pragma once
 
+#include "kernels/dropout.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/ptx/barrier.h"
 #include "kernels/sm90/ring.h"
@@ -32,6 +33,10 @@ struct Sm90BackwardShared {
   Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
   Barrier grad_q_full[consumers], grad_q_empty[consumers];
   u32 blocks_before;  // at a pair's tile of dQ; 0: the pair stores
+  // With dropout: for each consumer, call of Philox in a group of keys, and pair of queries, which of its
+  // keys' 16 weights are kept, the first query's in the low half.
+  u32 kept[config::dropout ? consumers : 1][config::dropout ? philox::calls_per_group : 1]
+          [config::dropout ? block_q / 2 : 1];
 
   /// Called by one warp or more.
   REGARD_DEVICE void init() {
@@ -45,13 +50,13 @@ struct Sm90BackwardShared {
     Barrier::make_visible();
   }
 };
-static_assert(sizeof(Sm90BackwardShared) <= Sm90BackwardLayout::static_bytes);
+static_assert(sizeof(Sm90BackwardShared) <= layout.static_bytes());
 
 /// Named barriers of a pair: dS of a tile is ready, weights are ready, dS is ready for the warpgroup that
 /// makes it and, from the last number on, one of the two may add its dQ to memory. Of consumers with separate
-/// keys, one for each: its turn at the matrix units begins.
+/// keys, one for each: its turn at the matrix units begins; and one for each: what dropout keeps is known.
 constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted = 4;
-constexpr i32 turn_of_consumer = 1;
+constexpr i32 turn_of_consumer = 1, kept_of_consumer = turn_of_consumer + consumers;
 constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that grants
 
 /// Tiles one after the other.

@@ -132,8 +132,9 @@ TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   for (const Candidate& candidate : candidates(Pass::bwd, target)) {
     if (candidate.kernel().name != "sm90_backward") continue;
     const Target::Tile& tile = *candidate.tile;
-    for (const char* features : {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic",
-                                 "mask=causal bias=alibi", "bias=alibi softcap=30"}) {
+    for (const char* features :
+         {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic", "mask=causal bias=alibi",
+          "bias=alibi softcap=30", "bias=alibi dropout=0.1", "mask=causal dropout=0.1"}) {
       const Result<Problem> problem = parse(
           fmt::format("bwd {} b=1 h=1 s=1 d={} dv={} {}", GetParam(), tile.max_d, tile.max_dv, features));
       ASSERT_TRUE(problem) << problem.error().message;

@@ -66,6 +66,8 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 bias=alibi_b mask=causal",
     "bwd fp16 d=64 b=1 h=2 s=260 bias=alibi softcap=5",
     "bwd bf16 d=192 b=3 h=2 s=100 tq=210 tk=210 varlen bias=alibi",
+    "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 dropout=0.3 mask=causal",
+    "bwd fp16 d=64 b=3 hq=4 hk=1 s=100 tq=210 tk=210 varlen dropout=0.1 bias=alibi",
     // By pairs of warpgroups: one to four slices of dQ.
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",
@@ -87,9 +89,10 @@ TEST(EmulatedBackward, HoppersTurnsEnd) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "for a Hopper GPU";
   for (const int number : {1, 2, 3, 4}) {
     const Seed seed(number);
-    expect_all_right({"bwd bf16 d=64 b=1 h=2 sq=100 sk=200", "bwd bf16 d=128 b=1 h=1 sq=128 sk=300",
-                      "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal"},
-                     {emulated_target(), "sm90_backward"});
+    expect_all_right(
+        {"bwd bf16 d=64 b=1 h=2 sq=100 sk=200", "bwd bf16 d=128 b=1 h=1 sq=128 sk=300",
+         "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal", "bwd bf16 d=96 b=1 h=1 s=200 dropout=0.3"},
+        {emulated_target(), "sm90_backward"});
   }
 }
 

@@ -49,7 +49,10 @@ Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", instead);
   if (p.out != p.dtype) return unsupported("output of another type", instead);
-  if (p.dropout > 0) return unsupported("dropout", instead);
+  if (p.dropout > 0 && Sm90BackwardLayout::shares_keys(q.candidate.tile->algorithm.block_k))
+    return unsupported("dropout with head dims above 128", instead);
+  if (p.dropout > 0 && p.softcap > 0)
+    return unsupported("dropout with a soft cap", instead);  // it would spill
   return sm90_unsupported(p, instead);
 }
 
@@ -65,11 +68,13 @@ Refusal smallest_tile(const Question& q) {
   return {};
 }
 
-/// The slopes of soft-capped scores take registers that the largest tile does not have.
-Refusal tile_of_soft_cap(const Question& q) {
+/// Derivatives of soft-capped scores, and random bytes, take registers that the largest tile does not have.
+Refusal registers_for_features(const Question& q) {
+  const Problem& p = q.problem;
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
-  if (block_q <= Sm90Boxes::group_rows || q.problem.softcap == 0) return {};
-  return fmt::format("its tile of {} queries is for problems without soft cap; use a smaller one", block_q);
+  if (block_q <= Sm90Boxes::group_rows || (p.softcap == 0 && p.dropout == 0)) return {};
+  return fmt::format("its tile of {} queries is for problems without {}; use a smaller one", block_q,
+                     p.softcap != 0 ? "soft cap" : "dropout");
 }
 
 Refusal ragged_maps_fit(const Question& q) {
@@ -82,14 +87,14 @@ Refusal ragged_maps_fit(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(q, layout_of(signature(q.problem), q.candidate.tile->algorithm).total() +
-                                      Sm90BackwardLayout::static_bytes);
+  const Sm90BackwardLayout layout = layout_of(signature(q.problem), q.candidate.tile->algorithm);
+  return fits_in_shared_memory(q, layout.total() + layout.static_bytes());
 }
 
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"ragged_maps_fit", ragged_maps_fit, true}, {"supports_features", supports_features},
-      {"smallest_tile", smallest_tile},           {"tile_of_soft_cap", tile_of_soft_cap},
+      {"smallest_tile", smallest_tile},           {"registers_for_features", registers_for_features},
       {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits},
   };
