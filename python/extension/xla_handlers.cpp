@@ -125,6 +125,7 @@ void declare_xla_handlers(nb::module_& module) {
       },
       nb::sig("def xla_handlers() -> dict[str, object]"),
       "What compiled programs of JAX call by the name XLA_TARGET, for each platform of XLA.");
+  module.def("forget_xla_plans", &xla::forget_plans, nb::sig("def forget_xla_plans() -> None"));
 }
 
 }  // namespace regard::python

@@ -1,5 +1,6 @@
 #include "xla_plans.h"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -10,6 +11,8 @@ namespace regard::python::xla {
 namespace {
 
 constexpr std::size_t most_known = 1024;
+
+constinit std::atomic<int> times_forgotten{0};
 
 std::vector<regard_role> roles_of(std::string_view names) {
   std::vector<regard_role> roles;
@@ -54,13 +57,20 @@ Planned::~Planned() {
 std::shared_ptr<const Planned> planned(const Asked& asked) {
   static auto& lock = *new std::mutex;  // never destroyed: XLA's threads may outlive static objects
   static auto& known = *new std::unordered_map<std::string, std::shared_ptr<const Planned>>;
+  static int of_known = 0;  // times_forgotten when `known` was last emptied
   std::string key = key_of(asked);
   const std::lock_guard held(lock);
+  const int now = times_forgotten.load(std::memory_order_acquire);
+  if (std::exchange(of_known, now) != now) known.clear();
   if (const auto found = known.find(key); found != known.end()) return found->second;
   auto made = std::make_shared<const Planned>(asked);
   if (known.size() >= most_known) known.clear();
   known.emplace(std::move(key), made);
   return made;
+}
+
+void forget_plans() {
+  times_forgotten.fetch_add(1, std::memory_order_acq_rel);
 }
 
 }  // namespace regard::python::xla

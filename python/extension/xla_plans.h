@@ -36,4 +36,7 @@ struct Planned {
 /// Callable from any thread.
 std::shared_ptr<const Planned> planned(const Asked& asked);
 
+/// Later calls are planned again. It takes no lock, as `planned` may wait for Python's while it has its own.
+void forget_plans();
+
 }  // namespace regard::python::xla

@@ -8,7 +8,7 @@ import threading
 import warnings
 from typing import Any
 
-from . import _core
+from . import _core, call
 from .errors import RegardError
 
 _GROUP = "regard.bundles"
@@ -18,12 +18,14 @@ _this_thread = threading.local()
 def add_bundle(path: str | os.PathLike[str]) -> None:
     """From now on kernels are also taken from this bundle, after the built-in ones and bundles added earlier.
 
-    `regard build` makes bundles. A kernel that was not found before is searched for again.
+    `regard build` makes bundles. A kernel that was not found before is searched for again, and new plans follow the
+    tuning records in the bundle.
 
     Raises InvalidError if the file is not a bundle, or if no key of REGARD_TRUSTED_KEYS signed it; RefusedError if no
     keys are trusted and the file or its folder is world-writable.
     """
     _core.add_bundle(os.fspath(path))
+    call.forget()
 
 
 def _text_of(error: BaseException) -> str:

@@ -55,21 +55,22 @@ class Call:
         return Call("bwd", inputs, {**options, **self._longest}, gradients)
 
     def run_first(self) -> Any:
+        known = _known  # if another thread replaces it meanwhile, this call's plan is not kept
         request = read(self.pass_, self.inputs, self.options, self.outputs)
         self._longest = request.longest
         plan, made = plan_of(request), make_outputs(request)
         results = run(request, plan, made)
         # Without sq and sk the problem of packed sequences depends on the values of their offsets.
-        if _known.takes(self.inputs[leader_of(self.inputs)]) and request.longest.keys() <= self.options.keys():
-            self._remember(request, plan, made)
+        if known.takes(self.inputs[leader_of(self.inputs)]) and request.longest.keys() <= self.options.keys():
+            self._remember(known, request, plan, made)
         return results
 
-    def _remember(self, request: Request, plan: _core.Plan, made: dict[str, Any]) -> None:
+    def _remember(self, known: _core.Calls, request: Request, plan: _core.Plan, made: dict[str, Any]) -> None:
         described = [
             (name, spec.shape, None if spec.dtype == request.dtype else getattr(made.get(name), "dtype", None))
             for name, spec in request.outputs.items()
         ]
-        _known.remember(self.pass_, self.inputs, self.options, self.outputs, plan, described, request.zeros)
+        known.remember(self.pass_, self.inputs, self.options, self.outputs, plan, described, request.zeros)
 
 
 def run_call(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> Any:

@@ -17,8 +17,8 @@ def choose_by(function: Callable[[Problem, str, dict[str, float]], str | None] |
     names, or None for the first. The call raises what the function raises. An unknown name gives a warning, and the
     first candidate is used; with REGARD_STRICT the problem is refused.
 
-    It is not called where `family` names the kernels, for a problem that is batch_invariant, and for plans that exist:
-    Plan objects, and calls that JAX has compiled. It must not make plans itself.
+    It is not called where `family` names the kernels, for a problem that is batch_invariant, and for Plan objects that
+    exist. It must not make plans itself.
     """
     _core.choose_by(function)
     call.forget()

@@ -26,8 +26,10 @@ def planned(text: str, *plan_options: Any) -> _core.Plan:
 
 
 def forget() -> None:
-    """Later calls are planned again."""
-    _remembered.cache_clear()
+    """Later calls are planned again. Calls that are being planned in other threads do not bring old plans back."""
+    global _remembered
+    _remembered = lru_cache(maxsize=1024)(_planned)
+    _core.forget_xla_plans()
 
 
 def plan_of(request: Request) -> _core.Plan:

@@ -207,6 +207,21 @@ def test_a_repeated_call_is_traced_once(random, monkeypatch):
     assert len(traced) == 2
 
 
+def test_a_compiled_call_follows_a_later_choice(random):
+    q, k = (normal(random, 1, sk, 4, 64) for sk in (1, 300))
+    attend = jax.jit(ours)
+    before = jax.block_until_ready(attend(q, k, k))
+    asked = []
+    regard.choose_by(lambda problem, target, candidates: asked.append(target) or [*candidates][-1])
+    try:
+        after = [attend(q, k, k) for _ in range(2)]
+        jax.block_until_ready(after)
+    finally:
+        regard.choose_by(None)
+    assert len(asked) == 1
+    close(after[0], before)
+
+
 def test_a_program_that_may_run_on_two_platforms(random, monkeypatch):
     """A program that one platform refuses raises an error when it runs there; elsewhere it runs."""
     q, k, v = arrays(random, 1, 2, 2, 19, 23, 40)
