@@ -158,7 +158,10 @@ class Selector {
           kernels_[i].ask(number, asked.line);
         }
       }
-      if (!is_asked) ++of_other_targets[asked.target->name];
+      if (is_asked)
+        sum.problems.push_back(&asked);
+      else
+        ++of_other_targets[asked.target->name];
       if (is_asked && !is_served)
         return refused(fmt::format("{}: none of the targets can do this: {}", asked.where, why));
     }

@@ -38,7 +38,8 @@ struct Selection {
   struct OfVariants {
     int line;
     std::string what;
-    std::vector<Count> counts;  ///< in the order of the targets
+    std::vector<Count> counts;                     ///< in the order of the targets
+    std::vector<const Manifest::Asked*> problems;  ///< without those that are excluded or for other targets
   };
   std::vector<OfVariants> variants;
 

@@ -18,6 +18,13 @@ void write_count(JsonWriter& json, const Target& target, const Selection::Count&
   });
 }
 
+void write_problem(JsonWriter& json, const Manifest::Asked& asked) {
+  json.object([&] {
+    json.member("problem", print(asked.problem));
+    if (asked.target != nullptr) json.member("target", asked.target->name);
+  });
+}
+
 void write_kernel(JsonWriter& json, const Selection::Kernel& kernel) {
   json.object([&] {
     json.member("kernel", kernel.text);
@@ -60,6 +67,12 @@ std::string to_json(const Manifest& manifest, const Selection& selection, Detail
               json.list([&] {
                 for (std::size_t i = 0; i < variants.counts.size(); ++i)
                   write_count(json, *selection.targets[i].target, variants.counts[i]);
+              });
+            });
+            if (variants.problems.empty()) return;
+            json.member("problems", [&] {
+              json.list([&] {
+                for (const Manifest::Asked* asked : variants.problems) write_problem(json, *asked);
               });
             });
           });

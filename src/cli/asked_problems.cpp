@@ -43,7 +43,7 @@ std::vector<std::string> asked_problems(const Request& request) {
     if (file.bad())
       fail_with(fmt::format("cannot read {}: {}", printable(request.problems), std::strerror(errno)));
   }
-  if (problems.empty() && request.record.empty())
+  if (problems.empty() && request.record.empty() && request.manifest.empty())
     fail_with("a problem is missing, such as: fwd bf16 h=16 s=1024 d=128 mask=causal");
   return problems;
 }

@@ -51,6 +51,7 @@ Measures the candidates of each problem on this machine, in turns and with a col
 a file of tuning records, which REGARD_TUNING=FILE follows (docs/tuning.md). Ctrl-C keeps what is known by then.
   regard tune "fwd bf16 hq=32 hk=8 sq=1 sk=8192 d=128" --out my.tuning
   REGARD_RECORD=seen.txt ./program; regard tune --record seen.txt --out my.tuning --seconds 600
+  regard tune --manifest te.toml --out my.tuning
   regard tune --check my.tuning     # measures again; exit code 1: a record is not the fastest any more
 )";
 
@@ -285,6 +286,8 @@ void CommandLine::add_tune() {
   tune->add_option("--problems", request.problems, "File with one problem per line; - is standard input")
       ->check(empty_word);
   words(tune, "--record", request.record, "The problems that REGARD_RECORD wrote into a file");
+  words(tune, "--manifest", request.manifest,
+        "The problems of a manifest, for those of its targets that run here");
   words(tune, "--out", request.out, "The file of tuning records; what it has for other problems stays");
   words(tune, "--check", request.check_file, "Measure the records of this file again");
   number(tune, "--seconds", request.seconds, "How long it may take in all", 0, most_seconds);

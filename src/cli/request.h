@@ -44,7 +44,7 @@ struct Request {
   std::string commit;
   int rounds = 7;
 
-  // tune, which also takes `problems`, `record` and `out`
+  // tune, which also takes `problems`, `record`, `manifest` and `out`
   std::string check_file;
   int seconds = 60;
 

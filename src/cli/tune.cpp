@@ -15,6 +15,7 @@
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"
+#include "cli/manifest_problems.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -63,6 +64,9 @@ std::vector<Asked> all_asked(const Request& request) {
     for (const std::string& target : request.targets.empty() ? any : request.targets)
       asked.push_back({problem, {target, {}, request.threads}});
   if (!request.record.empty()) add_recorded(request, asked);
+  if (!request.manifest.empty())
+    for (const auto& [problem, target] : problems_of_manifest(request.manifest, request.targets))
+      asked.push_back({problem, {target, {}, request.threads}});
   return asked;
 }
 
@@ -269,7 +273,8 @@ Answer check(const Request& request) {
 }  // namespace
 
 Answer tune_verb(const Request& request) {
-  const bool asks = !request.words.empty() || !request.problems.empty() || !request.record.empty();
+  const bool asks = !request.words.empty() || !request.problems.empty() || !request.record.empty() ||
+                    !request.manifest.empty();
   if (request.check_file.empty()) return tune(request);
   if (asks || !request.out.empty())
     fail_with("--check measures the records of a file, and takes no problems and no --out");

@@ -50,6 +50,24 @@ def test_check_counts_and_list_names(regard, regard_json, manifest):
     ]
 
 
+def test_check_gives_the_problems_that_tables_name(regard_json, manifest, tmp_path):
+    (tmp_path / "seen.txt").write_text(f"sm_90a | {FORWARD}\nsm_75 | {FORWARD}\n")
+    tables = f"""
+[[variants]]
+d = 64
+[[variants]]
+problems = ["{FORWARD}", "fwd bf16 h=2 s=40 d=96"]
+[[variants]]
+record = "seen.txt"
+[[exclude]]
+d = 96
+"""
+    product, problems, record = regard_json("build --check", manifest(tables))["variants"]
+    assert "problems" not in product
+    assert problems["problems"] == [{"problem": FORWARD}]
+    assert record["problems"] == [{"problem": FORWARD, "target": "sm_90a"}]
+
+
 def test_the_kernels_of_a_profile_are_those_of_list(regard_json, manifest):
     kernels = {
         row["kernel"] for row in regard_json("build --list", manifest('[[variants]]\nprofile = "jax"\n'))["kernels"]

@@ -56,6 +56,59 @@ def test_the_problems_of_a_run(regard, tmp_path):
     assert [record["problem"] for record in records(tmp_path / "my.tuning")] == [DECODE]
 
 
+MANIFEST = f"""
+[build]
+targets = ["cpu-generic", "sm_90a"]
+[[variants]]
+profile = "vllm"
+[[variants]]
+problems = ["{DECODE}", "bwd fp32 b=1 h=2 s=40 d=64"]
+[[variants]]
+record = "seen.txt"
+[[exclude]]
+pass = "bwd"
+"""
+
+
+def test_the_problems_of_a_manifest(regard, tmp_path):
+    other = DECODE.replace("d=64", "d=32")
+    (tmp_path / "seen.txt").write_text(f"cpu-generic | {other}\ncpu-avx2 | {other.replace('fp32', 'bf16')}\n")
+    (tmp_path / "te.toml").write_text(MANIFEST)
+    done = regard("tune --manifest=te.toml --threads=1 --seconds=2 --out=my.tuning")
+    assert done.code == 0, done.err
+    assert {(record["problem"], record["target"]) for record in records(tmp_path / "my.tuning")} == {
+        (DECODE, "cpu-generic"),
+        (other, "cpu-generic"),
+    }
+    for sentence in (
+        "te.toml:4: the signatures of this table (profile vllm) have no batch, heads and lengths",
+        "te.toml:8: 1 problem of the record seen.txt is left out, as cpu-avx2 is none of the targets",
+        "sm_90a of te.toml is left out: this machine has no NVIDIA driver",
+    ):
+        assert sentence in done.err
+    (tmp_path / "my.toml").write_text('[build]\ntargets = ["cpu-generic"]\ntuning = "my.tuning"\n')
+    again = regard("tune --manifest=my.toml --threads=1 --seconds=0 --out=again.tuning")
+    assert again.code == 0 and len(records(tmp_path / "again.tuning")) == 1, again.err
+
+
+def test_manifests_without_problems_to_measure(regard, tmp_path):
+    def answer(tables, words="", targets='"cpu-generic"'):
+        (tmp_path / "te.toml").write_text(f"[build]\ntargets = [{targets}]\n{tables}")
+        done = regard("tune --manifest=te.toml --out=my.tuning --seconds=0", words)
+        return done.code, done.err
+
+    product, problems = "[[variants]]\nd = 64\n", f'[[variants]]\nproblems = ["{DECODE}"]\n'
+    code, err = answer(product)
+    assert code == 2 and "te.toml:3: the signatures of this table (product) have no batch" in err
+    code, err = answer(problems, "--target=cpu-avx2")
+    assert code == 2 and "'cpu-avx2' is no target of te.toml, whose targets are cpu-generic" in err
+    code, err = answer(problems, targets='"sm_90a"')
+    assert code == 3 and "no target of te.toml runs here; sm_90a of te.toml is left out" in err
+    code, err = answer("[[variants]]\nprofile = 'flsh'\n")
+    assert code == 2 and "did you mean 'flash'" in err
+    assert not (tmp_path / "my.tuning").exists()
+
+
 def test_a_check_measures_again(regard, tuned):
     (record,) = records(tuned)
     done = regard("tune --seconds=1 --json --check", tuned)
@@ -86,6 +139,8 @@ def test_bad_input(regard, tuned, tmp_path):
         (f"tune {DECODE} --out=other", 2, "other:1: no tuning record"),
         ("tune --check=missing", 2, "missing"),
         (f"tune {DECODE} --check=my.tuning", 2, "takes no problems"),
+        ("tune --manifest=te.toml --check=my.tuning", 2, "takes no problems"),
+        ("tune --manifest=te.toml --out=my.tuning", 2, "the manifest 'te.toml' cannot be read"),
         (f"tune {DECODE} --out=my.tuning --target=cpu-genric", 2, "did you mean"),
         ("tune fwd fp32 h=1 s=8 d=600 --out=my.tuning", 2, "d=600"),
     ]:
