@@ -14,7 +14,7 @@ import regard
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench import regret, tables  # noqa: E402
+from bench import pictures, regret, tables  # noqa: E402
 from bench.compile import tables as compile_tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
 from bench.gpu import backward_cells, cache_tables, cells  # noqa: E402
@@ -258,6 +258,21 @@ def test_pages_and_pictures_are_drawn_from_the_newest_results():
     """Also for the committed tables: no one writes figures by hand."""
     for page, text in tables.drawn([]).items():
         assert page.read_text() == text, f"./dev bench tables draws {page.relative_to(ROOT)} anew"
+
+
+def test_bars_of_decode_are_shares_of_a_plain_read():
+    (_, _, on_cpu), (_, _, on_gpu) = pictures.speed_panels()
+    for line in results.read(results.newest("cpu")[-1]):
+        if line["measure"] == "decode":
+            case = on_cpu.cases.index((line["cell"].split()[1], "16384 keys"))
+            peer = on_cpu.shares["Regard"][case] * line["regard_ms"] / on_cpu.shares["PyTorch"][case]
+            assert peer == pytest.approx(min(line["peers"].values()))
+    (line,) = [line for line in results.read(results.newest("caches")[-1]) if line["cell"] == "128 MiB"]
+    case = on_gpu.cases.index(("page 16", "128 MiB"))
+    read = min(line["ms"]["sum"], line["ms"]["copy"])
+    assert on_gpu.shares["Regard"][case] == pytest.approx(read / line["ms"]["page 16"], abs=1e-4)
+    drawn = pictures.svg("", [[on_cpu, on_gpu]])
+    assert all(f">{share:.2f}</text>" in drawn for share in on_gpu.shares["Regard"])
 
 
 def test_only_the_newest_result_of_each_machine_and_series_is_kept():
