@@ -3,19 +3,23 @@
 
 `regard tune` measures the candidates of each problem alternately, with a cold cache. The regret is the time of the cost
 model's choice over that of the fastest candidate, and 1 where none is faster by more than the noise; one above 1 is
-measured twice, and the smaller counts, as other work on the machine can slow a contestant in every round. Writes a line
-of JSON per problem to bench/results/regret-<machine>-<date>.jsonl, and prints the table of `python -m bench.tables`.
+measured again at the end, and the smaller counts, as other work on the machine can slow a contestant in every round.
+Writes a line of JSON per problem to bench/results/regret-<machine>-<date>.jsonl, after each of them, and prints the
+table of `python -m bench.tables`. A run that --seconds or Ctrl-C ended is continued by the same command: problems that
+this commit has in the file are not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,21 +65,21 @@ def explained(problem: str, where: list[str]) -> dict[str, Any]:
 
 def has_choice(explanation: dict[str, Any]) -> bool:
     """Whether more than one candidate is worth measuring."""
-    estimates = [each["seconds"] for each in explanation["verdicts"] if each["accepted"]]
+    estimates: list[float] = [each["seconds"] for each in explanation["verdicts"] if each["accepted"]]
     return sum(seconds <= MEASURED * min(estimates) for seconds in estimates) > 1
 
 
-def problems(kind: str, count: int, seed: int, where: list[str], on_gpu: bool) -> Iterator[tuple[str, bool]]:
-    """Of different buckets, with an expected time that can be measured; and whether they have a choice."""
+def problems(kind: str, seed: int, where: list[str], on_gpu: bool) -> Iterator[tuple[str, bool]]:
+    """Of different buckets, with an expected time that can be measured; and whether they have a choice. No end."""
     generator = random.Random(f"{kind} {seed}")
     buckets: set[str] = set()
-    while len(buckets) < count:
+    while True:
         problem = random_problem(kind, generator, on_gpu)
         explanation = explained(problem, where)
         seconds = explanation.get("plan", {}).get("cost_seconds", 0)
         if SHORTEST <= seconds <= LONGEST and explanation["bucket"] not in buckets:
             buckets.add(explanation["bucket"])
-            yield problem, has_choice(explanation)
+            yield explanation["problem"], has_choice(explanation)
 
 
 def line_of(kind: str, record: dict[str, Any]) -> Line:
@@ -100,30 +104,63 @@ def alone_line(kind: str, problem: str) -> Line:
     return {"series": "regret", "cell": problem, "kind": kind, "problem": problem, "regret": 1.0, "times_ms": {}}
 
 
-def confirmed(first: list[Line], second: list[Line]) -> list[Line]:
+def smaller(first: Line, again: Line | None) -> Line:
     """Of two measurements of a problem the one with the smaller regret: what does not recur was noise."""
-    again = {line["problem"]: line for line in second}
-    return [min(line, again.get(line["problem"], line), key=lambda one: one["regret"]) for line in first]
+    line = again if again is not None and again["regret"] < first["regret"] else first
+    return {**line, "measured_again": True}
 
 
-def measure(kind: str, texts: list[str], options: argparse.Namespace, where: list[str]) -> list[Line]:
-    first = measure_once(kind, texts, options, where)
-    doubtful = [line["problem"] for line in first if line["regret"] > 1]
-    return confirmed(first, measure_once(kind, doubtful, options, where))
-
-
-def measure_once(kind: str, texts: list[str], options: argparse.Namespace, where: list[str]) -> list[Line]:
-    if not texts:
-        return []
+def measure(kind: str, problem: str, seconds: int, where: list[str]) -> Line | None:
+    """None if no kernel runs here, which `regard tune` has told."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, out = Path(folder, "problems"), Path(folder, "tuning")
-        asked.write_text("\n".join(texts) + "\n")
-        seconds = str(max(1, round(options.seconds * len(texts))))
-        words = ["--problems", str(asked), "--out", str(out), "--seconds", seconds, *where]
+        out = Path(folder, "tuning")
+        words = [problem, "--out", str(out), f"--seconds={seconds}", *where]
         done = subprocess.run([COMMAND, "tune", *words], stdout=subprocess.DEVNULL)
-        if done.returncode not in (0, 3):
+        if done.returncode == 3:
+            return None
+        if done.returncode != 0:
             raise SystemExit(done.returncode)
-        return [line_of(kind, json.loads(line)) for line in out.read_text().splitlines()]
+        return line_of(kind, json.loads(out.read_text()))
+
+
+class Run:
+    """The lines of a file, which is written after each change."""
+
+    def __init__(self, file: Path, origin: Line, seconds_each: int, end: float, where: list[str]) -> None:
+        self.file, self.origin, self.seconds_each, self.end, self.where = file, origin, seconds_each, end, where
+        earlier = results.read(file) if file.exists() else []
+        self.lines = {line["problem"]: line for line in earlier if line["commit"] == origin["commit"]}
+
+    def time_is_up(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def put(self, line: Line) -> None:
+        self.lines[line["problem"]] = {**line, **self.origin}
+        self.file.write_text("".join(json.dumps(line) + "\n" for line in self.lines.values()))
+
+    def measure_all(self, drawn: dict[str, Iterator[tuple[str, bool]]], count: int) -> bool:
+        """`count` problems of each kind, the kinds in turn; False if the time is up before that."""
+        for i in range(count):
+            for kind, of_kind in drawn.items():
+                if self.time_is_up():
+                    return False
+                problem, choice = next(of_kind)
+                if problem in self.lines:
+                    continue
+                print(f"[{i + 1}/{count}] {problem}", file=sys.stderr, flush=True)
+                line = measure(kind, problem, self.seconds_each, self.where) if choice else alone_line(kind, problem)
+                if line is not None:
+                    self.put(line)
+        return True
+
+    def measure_again(self) -> bool:
+        """Those with a regret above 1; False if the time is up before that."""
+        for line in [line for line in self.lines.values() if line["regret"] > 1 and "measured_again" not in line]:
+            if self.time_is_up():
+                return False
+            print(f"again: {line['problem']}", file=sys.stderr, flush=True)
+            self.put(smaller(line, measure(line["kind"], line["problem"], self.seconds_each, self.where)))
+        return True
 
 
 def summary(lines: list[Line]) -> list[str]:
@@ -156,8 +193,11 @@ def summary(lines: list[Line]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=0, help="problems in all; by default 200, on a GPU 60")
-    parser.add_argument("--seconds", type=float, default=2, help="for a problem; by default %(default)s")
+    parser.add_argument("--count", type=int, default=0, help="problems of each pass; by default 200, on a GPU 60")
+    parser.add_argument("--each", type=int, default=2, help="seconds for a problem; by default %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="for all of them; by default as long as it takes"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", help="by default the best of this CPU; cuda or hip: the GPU")
     parser.add_argument("--threads", type=int, default=0, help="on a CPU; by default all")
@@ -174,16 +214,19 @@ def main() -> int:
         slug = machine.slug(name)
     else:
         name, slug = machine.cpu_model(), machine.cpu_slug(options.threads or len(os.sched_getaffinity(0)))
+    if options.target and not on_gpu:
+        slug += f"-{options.target}"
     origin = machine.origin(name)
     file = options.out or results.BENCH / f"regret-{slug}-{origin['date']}.jsonl"
-    lines: list[Line] = []
-    for index, kind in enumerate(KINDS):
-        drawn = list(problems(kind, (count + 2 - index) // 3, options.seed, where, on_gpu))
-        alone = [alone_line(kind, text) for text, choice in drawn if not choice]
-        measured = measure(kind, [text for text, choice in drawn if choice], options, where)
-        lines += [{**line, **origin} for line in [*alone, *measured]]
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    print("\n".join(summary(lines)))
+    run = Run(file, origin, options.each, time.monotonic() + options.seconds, where)
+    drawn = {kind: problems(kind, options.seed, where, on_gpu) for kind in KINDS}
+    try:
+        complete = run.measure_all(drawn, count) and run.measure_again()
+    except KeyboardInterrupt:
+        complete = False
+    if not complete:
+        print("ended early; the same command goes on from here", file=sys.stderr)
+    print("\n".join(summary([*run.lines.values()])))
     return 0
 
 

@@ -1,6 +1,8 @@
 """The benchmarks' bookkeeping: goals, tables, result files. No timings."""
 
+import itertools
 import json
+import math
 import subprocess
 import sys
 import types
@@ -360,8 +362,35 @@ def test_regret_is_the_time_of_the_models_choice_over_the_fastest():
     text = "\n".join(regret.summary(lines))
     assert "| decode | 10 | 1 | 1.50 | 1.42 | 1.90 | 1.90 |" in text
     assert "forward |" not in text
-    again = regret.confirmed([{**line, "problem": "q"}, line], [{**line, "regret": 1.2}])
-    assert [one["regret"] for one in again] == [1.5, 1.2]
+    seconds = [None, {**line, "regret": 1.2}, {**line, "regret": 1.7}]
+    assert [regret.smaller(line, second)["regret"] for second in seconds] == [1.5, 1.2, 1.5]
+
+
+def test_a_run_of_regret_goes_on_where_it_ended(tmp_path, monkeypatch):
+    file, origin = tmp_path / "regret.jsonl", {"machine": "a CPU", "date": "2026-01-31", "commit": "abc"}
+    asked = []
+
+    def measure(kind, problem, seconds, where):
+        asked.append(problem)
+        times = {"a": 2, "b": 3 if asked.count(problem) == 1 else 2}
+        record = {"problem": problem, "target": "t", "threads": 2, "candidate": "a", "by_cost": "b", "times": times}
+        return regret.line_of(kind, record)
+
+    def draw(kind):
+        return ((f"{kind} {i}", i != 1) for i in itertools.count())
+
+    def go_on(count, end=math.inf, **other):
+        run = regret.Run(file, {**origin, **other}, 2, end, [])
+        return run.measure_all({kind: draw(kind) for kind in regret.KINDS}, count) and run.measure_again()
+
+    monkeypatch.setattr(regret, "measure", measure)
+    assert not go_on(2, end=0) and not asked
+    assert go_on(2)
+    assert sorted(asked) == sorted(2 * [f"{kind} 0" for kind in regret.KINDS])
+    assert go_on(3)
+    assert len(asked) == 12 and {line["regret"] for line in results.read(file)} == {1.0}
+    assert go_on(3) and len(asked) == 12
+    assert go_on(1, commit="abd") and len(results.read(file)) == 3  # of another commit nothing is kept
 
 
 def test_random_problems_are_problems():
