@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tomllib
 
 import regard
 
@@ -391,6 +392,23 @@ def test_a_run_of_regret_goes_on_where_it_ended(tmp_path, monkeypatch):
     assert len(asked) == 12 and {line["regret"] for line in results.read(file)} == {1.0}
     assert go_on(3) and len(asked) == 12
     assert go_on(1, commit="abd") and len(results.read(file)) == 3  # of another commit nothing is kept
+
+
+def test_the_problems_to_tune_are_of_the_flash_profile():
+    variants = tomllib.loads((ROOT / "profiles/flash.toml").read_text())["variants"]
+    usual = json.loads(regard.Problem("fwd bf16 s=64 d=64").json)
+    texts = (ROOT / "bench/cpu/flash_problems.txt").read_text().splitlines()[1:]
+
+    def allows(variant, name, value):
+        allowed = variant.get(name, usual[name])
+        allowed = allowed if isinstance(allowed, list) else [allowed]
+        return value in allowed or (isinstance(allowed[0], bool) and bool(value) in allowed)
+
+    assert len(texts) == 10
+    for text in texts:
+        fields = json.loads(regard.Problem(text).json)
+        names = [name for name in fields if name in variants[0] or name in variants[1]]
+        assert any(all(allows(variant, name, fields[name]) for name in names) for variant in variants), text
 
 
 def test_random_problems_are_problems():
