@@ -67,9 +67,12 @@ def _refusal_of(name: str, tensor: Any) -> str | None:
     return None if tensor.layout == torch.strided else f"{name} has the layout {tensor.layout}"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def refusal_of_plan(*asked: Any) -> Any:
     return _planned(*asked)
+
+
+# What torch.compiler.assume_constant_result does, without importing the compiler, which takes longer than PyTorch.
+refusal_of_plan._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1024)
