@@ -3,9 +3,11 @@ import tempfile
 
 import pytest
 
-# Kernels are compiled again in every session and kept out of the user's cache.
-_cache = tempfile.TemporaryDirectory(prefix="regard-tests-")
-os.environ["REGARD_CACHE_DIR"] = _cache.name
+# Kernels are compiled again in every session and kept out of the user's cache. A session that a test starts has those
+# of the test's own.
+if "PYTEST_CURRENT_TEST" not in os.environ:
+    _cache = tempfile.TemporaryDirectory(prefix="regard-tests-")
+    os.environ["REGARD_CACHE_DIR"] = _cache.name
 
 import numpy  # noqa: E402
 
