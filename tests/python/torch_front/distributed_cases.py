@@ -344,9 +344,13 @@ def run_cases(rank: int, ranks: int, backend: str, address: str, queue: Any) -> 
 
 def outcomes(ranks: int, backend: str, folder: Path) -> dict[str, dict[int, str | None]]:
     """What each rank found wrong with each case; all cases run in one group, as processes take long to start."""
-    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    method = "spawn" if backend == "nccl" else "forkserver"  # imports PyTorch once; CUDA's runtime must not be forked
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["regard.distributed"])
+    queue = context.SimpleQueue()
     arguments = ranks, backend, f"file://{folder / 'address'}", queue
-    processes = multiprocessing.spawn(run_cases, arguments, ranks, join=False)
+    processes = multiprocessing.start_processes(run_cases, arguments, ranks, join=False, start_method=method)
     found: dict[str, dict[int, str | None]] = {}
     running = True
     while running or not queue.empty():
