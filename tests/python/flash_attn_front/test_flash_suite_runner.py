@@ -1,6 +1,7 @@
 """tools/flash_attn_suite.py, on a suite of a few cases."""
 
-import re
+import argparse
+import importlib
 import subprocess
 import sys
 
@@ -64,9 +65,13 @@ def made(n, dtype):
 TOOLS = places.ROOT / "tools"
 
 
-def run(suite, text, *words, tool="flash_attn_suite.py"):
+def write(suite, text):
     suite.write_text(text)
     (suite.parent / "beside.py").write_text(BESIDE)
+
+
+def run(suite, text, *words, tool="flash_attn_suite.py"):
+    write(suite, text)
     return subprocess.run([sys.executable, TOOLS / tool, suite, *words], capture_output=True, text=True)
 
 
@@ -82,19 +87,42 @@ def test_a_sample_is_run_and_told(tmp_path):
     assert any(line.startswith("passed test_without_parameters ") for line in lines)
 
 
-def test_parts_share_the_sample_and_are_told_together(tmp_path):
+@pytest.fixture
+def runner(monkeypatch):
+    """The tool as a module: with --jobs, all that takes PyTorch happens in processes of its own."""
+    monkeypatch.syspath_prepend(TOOLS)
+    return importlib.import_module("flash_attn_suite")
+
+
+def test_parts_share_the_sample_and_are_told_together(tmp_path, runner, monkeypatch, capfd):
+    suite = tmp_path / "test_few.py"
     words = ["--device", "cpu", "--without", "long", "--only", "without_parameters", "shapes[1-2-"]
-    parts = [run(tmp_path / "test_few.py", SUITE, *words, "--part", part).stdout for part in ("1/2", "2/2")]
-    cases = [re.findall(r"(test_\S+) [\d.]+ s", part) for part in parts]
-    assert sorted(map(len, cases)) == [2, 3] and len({*cases[0], *cases[1]}) == 5
-    done = run(tmp_path / "parts.log", "\n".join(parts), tool="flash_attn_suite_report.py")
-    assert "5 cases: 2 passed, 1 failed, 2 skipped" in done.stdout and "  2 skipped: not today\n" in done.stdout
-    jobs = run(tmp_path / "test_few.py", SUITE, *words, "--jobs", "2").stdout
+    write(suite, SUITE)
+    monkeypatch.setattr(sys, "argv", [runner.__file__, str(suite), *words, "--jobs", "2"])
+    parts, run_part = {}, runner.run_part
+    monkeypatch.setattr(runner, "run_part", lambda options, number: parts.setdefault(number, run_part(options, number)))
+    assert runner.main() == 1
+    jobs = capfd.readouterr().out
     assert "5 cases: 2 passed, 1 failed, 2 skipped" in jobs and jobs.count("\nfailed test_shapes") == 1
-    died = run(tmp_path / "test_few.py", "import os\nos.abort()", "--device", "cpu", "--jobs", "2")
-    assert died.returncode == 1 and "2 cases: 2 failed" in died.stdout and "the process ended with -6" in died.stdout
-    wrong = run(tmp_path / "test_few.py", SUITE, "--part", "3/2")
-    assert wrong.returncode == 2 and "3/2 is no part; the second of eight is 2/8" in wrong.stderr
+    cases = [*parts[1], *parts[2]]
+    assert sorted(map(len, parts.values())) == [2, 3] and len({name for _, name, _ in cases}) == 5
+    log = "\n".join(runner.case_line(outcome, name, 1.5, why) for outcome, name, why in cases)
+    done = run(tmp_path / "parts.log", log, tool="flash_attn_suite_report.py")
+    assert "5 cases: 2 passed, 1 failed, 2 skipped" in done.stdout and "  2 skipped: not today\n" in done.stdout
+
+
+def test_a_part_that_dies_is_a_failure(tmp_path, runner, monkeypatch):
+    write(tmp_path / "test_few.py", "import os\nos.abort()")
+    monkeypatch.setattr(sys, "argv", [runner.__file__, str(tmp_path / "test_few.py"), "--device", "cpu", "--jobs", "2"])
+    (case,) = runner.run_part(argparse.Namespace(jobs=2), 1)
+    assert case == ("failed", "part[1/2]", "the process ended with -6")
+
+
+def test_a_part_that_is_none(tmp_path, runner, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [runner.__file__, str(tmp_path / "test_few.py"), "--part", "3/2"])
+    with pytest.raises(SystemExit) as ended:
+        runner.main()
+    assert ended.value.code == 2 and "3/2 is no part; the second of eight is 2/8" in capsys.readouterr().err
 
 
 def test_what_is_refused_is_counted(tmp_path):
