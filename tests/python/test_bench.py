@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from bench import pictures, regret, tables  # noqa: E402
 from bench.compile import tables as compile_tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
+from bench.cpu.run import Run  # noqa: E402
 from bench.gpu import backward_cells, cache_tables, cells  # noqa: E402
 from bench.gpu import tables as gpu_tables  # noqa: E402
 from bench.shared import progress, results  # noqa: E402
@@ -293,18 +294,20 @@ def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
     """With sizes that take a second; needs PyTorch, as the benchmarks do."""
     pytest.importorskip("torch")
     out = tmp_path / "results.jsonl"
+    kept = [{"item": f"fwd {name}", "cell": f"fwd {name} 1 threads"} for name in ("bf16 full", "fp32 full", "none")]
+    replaced = {**kept[1], "item": "fwd fp32 causal"}
+    out.write_text("".join(json.dumps(line) + "\n" for line in (replaced, *kept)))
 
-    def lines_of(*options):
+    def run(*options):
         command = [sys.executable, "-m", "bench.cpu.scaling", "--quick", "--rounds=1", f"--out={out}", *options]
-        subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-        return [json.loads(line) for line in out.read_text().splitlines()]
+        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
-    first = lines_of("--cells=fwd bf16")
-    assert {line["item"] for line in first} == {"fwd bf16 full", "fwd bf16 causal"}
-    both = lines_of("--cells=fwd fp32 causal")
-    assert [line for line in both if line["item"] != "fwd fp32 causal"] == first
-    assert {line["item"] for line in both} == {"fwd bf16 full", "fwd bf16 causal", "fwd fp32 causal"}
-    assert all(line["cost"] > 0 and line["efficiency"] > 0 and line["samples_ms"] for line in both)
+    assert run("--list", "--cells=fwd bf16").splitlines() == ["fwd bf16 full", "fwd bf16 causal"]
+    run("--cells=fwd fp32 causal")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert lines[:2] == kept[:2]  # in the order of the cells, and without one that there is no more
+    assert {line["item"] for line in lines[2:]} == {"fwd fp32 causal"} and replaced not in lines
+    assert all(line["cost"] > 0 and line["efficiency"] > 0 and line["samples_ms"] for line in lines[2:])
 
 
 def test_a_step_of_training_is_timed_beside_sdpa(tmp_path):
@@ -332,14 +335,17 @@ def test_training_that_regard_refuses_ends_in_its_sentence(monkeypatch):
         training.measure(training.QUICK[0], run)
 
 
-def test_training_on_a_gpu_needs_one():
+def test_training_on_a_gpu_needs_one(monkeypatch, capsys):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    command = [sys.executable, "-m", "bench.cpu.training", "--device=cuda"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert done.stderr.endswith(
+    monkeypatch.setattr(sys, "argv", ["training.py", "--device=cuda"])
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"):
+        monkeypatch.setenv(variable, "1")  # which a run sets, and which are then as before
+    with pytest.raises(SystemExit) as ended:
+        Run("training", "", seconds=1, on_gpu=True)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
         "error: --device=cuda needs an NVIDIA or AMD GPU and a PyTorch that sees it; without them, leave it out\n"
     )
 
