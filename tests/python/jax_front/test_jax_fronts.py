@@ -13,6 +13,8 @@ import reference
 import regard.jax
 from regard.jax import dot_product_attention, flash_attn_func, flash_attn_varlen
 
+pytestmark = pytest.mark.usefixtures("no_compiler")
+
 
 def by_position(function):
     parameters = inspect.signature(function).parameters.values()

@@ -9,10 +9,12 @@ import numpy
 import pytest
 from beside import arrays, close, normal
 from jax.sharding import Mesh, PartitionSpec
+from part import part_of
 from places import ROOT
 
 import regard.jax
 
+pytestmark = pytest.mark.usefixtures("no_compiler")
 RANKS = 4
 MESH = Mesh(numpy.array(jax.devices()[:RANKS]), ("ranks",))
 OFFSETS = 2 * RANKS * jnp.array([0, 2, 2, 5], jnp.int32)
@@ -21,12 +23,6 @@ FORMS = {
     "all_gather": regard.jax.all_gather_attention,
     "all_to_all": regard.jax.all_to_all_attention,
 }
-
-
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    """Uses the generic kernel, as nothing here depends on the kernel."""
-    monkeypatch.setenv("REGARD_JIT", "off")
 
 
 def sharded(attend, packed=False, **options):
@@ -70,7 +66,10 @@ CASES = [(f, m, True) for f in FORMS for m in MASKS if (f, m) != ("ring", "windo
 
 
 # Dense sequences are computed as packed ones.
-@pytest.mark.parametrize(("form", "mask", "packed"), [*CASES, ("ring", "causal", False), ("all_to_all", "full", False)])
+DENSE = [("ring", "causal", False), ("all_to_all", "full", False)]
+
+
+@pytest.mark.parametrize(("form", "mask", "packed"), part_of([*CASES, *DENSE]))
 def test_devices_agree_with_one(random, form, mask, packed):
     q, k, v = arrays(random, 2, 8, 4, 3 * 2 * RANKS, 3 * 2 * RANKS, 16, 24)
     words = {}

@@ -17,6 +17,8 @@ import regard.jax
 from regard import _core
 from regard.jax import run, targets
 
+pytestmark = pytest.mark.usefixtures("no_compiler")
+
 
 def theirs(q, k, v, **options):
     return jax.nn.dot_product_attention(q, k, v, **options)
