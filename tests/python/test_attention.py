@@ -1,7 +1,10 @@
 """Every feature, forward and backward, against the plain fp64 reference and against the library's oracle."""
 
+import itertools
+
 import numpy
 import pytest
+from part import part_of
 
 import reference
 import regard
@@ -90,8 +93,7 @@ def close(actual, expected, tolerance=3e-5):
     numpy.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * max(1, numpy.abs(expected).max()))
 
 
-@pytest.mark.parametrize("family", [None, "generic"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "family"), part_of(itertools.product(CASES, (None, "generic"))))
 def test_forward_and_backward_agree_with_the_reference(name, family, random):
     options, mask, score = CASES[name]
     options = {**options, "family": family}
