@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 import torch_cases as cases  # noqa: E402
 
 import regard.torch  # noqa: E402
+from argument_audit import no_compiler  # noqa: E402, F401
 
 # Every feature at a usual shape, and odd shapes with the features that depend on them.
 MATRIX = [(name, "usual") for name in cases.FEATURES] + [
