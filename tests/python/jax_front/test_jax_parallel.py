@@ -139,7 +139,7 @@ def test_refusals(random):
         call = partial(attend, axis_name="ranks", **options)
         specs = PartitionSpec(None, "ranks") if q.ndim == 4 else PartitionSpec()
         with pytest.raises(error, match=message):
-            jax.shard_map(call, mesh=MESH, in_specs=specs, out_specs=specs)(q, k, v)
+            jax.eval_shape(jax.shard_map(call, mesh=MESH, in_specs=specs, out_specs=specs), q, k, v)
 
     for name, attend in FORMS.items():
         refused(attend, f"alibi is not an option of {name}_attention", NotImplementedError, alibi=1)
