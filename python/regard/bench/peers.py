@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 
 import regard
 
@@ -77,7 +76,11 @@ def _sdpa(cell: Cell, backend: Any = None) -> Call:
         raise Unable(f"it does not take mask={mask}, except as a tensor of all scores")
     if mask == "causal_top_left" or (mask == "causal" and of["sq"] == of["sk"]):
         causal = True
-    diagonal = causal_lower_right(of["sq"], of["sk"]) if mask == "causal" and not causal and of["sq"] > 1 else None
+    diagonal = None
+    if mask == "causal" and not causal and of["sq"] > 1:
+        from torch.nn.attention.bias import causal_lower_right  # imports PyTorch's compiler, which takes seconds
+
+        diagonal = causal_lower_right(of["sq"], of["sk"])
     bias = cell.inputs.get("bias")
     if "bias" in asks and bias is None:
         raise Unable(f"it does not take bias={asks['bias']}")
