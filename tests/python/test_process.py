@@ -60,7 +60,7 @@ print((folder / "asked").exists(), (folder / "locked").exists())
 
 def test_import_time(record_property, capsys):
     code = "import time, numpy; t = time.perf_counter(); import regard; print(time.perf_counter() - t)"
-    seconds = statistics.median(float(run(code)) for _ in range(5))
+    seconds = statistics.median(float(run(code)) for _ in range(3))
     record_property("import_ms", seconds * 1e3)
     with capsys.disabled():
         print(f"\nimport regard: {seconds * 1e3:.1f} ms beyond NumPy's own time (budget 100 ms)")
