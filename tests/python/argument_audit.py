@@ -11,12 +11,6 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    """Uses the generic kernel, as nothing here depends on the kernel."""
-    monkeypatch.setenv("REGARD_JIT", "off")
-
-
 @dataclass
 class Audit:
     """A function, its first arguments, and another value for each other argument, sorted by its effect.

@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch")
 import regard  # noqa: E402
 from regard.request import read  # noqa: E402
 
+pytestmark = pytest.mark.no_compiler
+
 
 class Labelled(torch.Tensor):
     """A subclass, whose calls are never treated as repeated ones."""
@@ -67,14 +69,8 @@ def same(expected, got):
         assert torch.equal(one, other)
 
 
-@pytest.fixture
-def no_compiler(monkeypatch):
-    """Uses the generic kernel, for tests in which nothing depends on the kernel."""
-    monkeypatch.setenv("REGARD_JIT", "off")
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_results_are_those_of_a_first_call(dtype, no_compiler):
+def test_results_are_those_of_a_first_call(dtype):
     for turn, name in itertools.product(range(3), OPTIONS):
         options = {key: x.to(dtype) if key == "bias" else x for key, x in OPTIONS[name].items()}
         inputs = tensors(turn, dtype=dtype)
@@ -82,7 +78,7 @@ def test_results_are_those_of_a_first_call(dtype, no_compiler):
         same(expected, regard.attention(*inputs, **options))
 
 
-def test_gradients_are_those_of_a_first_call(no_compiler):
+def test_gradients_are_those_of_a_first_call():
     for turn, causal in itertools.product(range(3), (False, True)):
         q, k, v = tensors(turn)
         o, lse = regard.attention(q, k, v, causal=causal, lse=True)
@@ -91,7 +87,7 @@ def test_gradients_are_those_of_a_first_call(no_compiler):
              regard.attention_backward(*inputs, causal=causal))  # fmt: skip
 
 
-def test_shapes_dtypes_and_layouts_are_told_apart(no_compiler):
+def test_shapes_dtypes_and_layouts_are_told_apart():
     for turn in range(3):
         for variant in ({}, {"sq": 41}, {"sk": 51}, {"hq": 2}, {"d": 24}, {"dtype": torch.float16}):
             inputs = tensors(turn, **variant)

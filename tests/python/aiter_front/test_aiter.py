@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 import reference  # noqa: E402
 import regard.aiter  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
+
+pytestmark = pytest.mark.no_compiler
 
 HQ, HK = 4, 2
 LENGTHS = (9, 1, 0, 17), (20, 6, 5, 13)  # of queries and of keys, packed

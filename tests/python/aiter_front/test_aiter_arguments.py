@@ -3,8 +3,10 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from argument_audit import Audit, cases, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, undecided  # noqa: E402
 from regard.aiter.ops import mha  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 
 def numbers(seed, *shape):

@@ -6,10 +6,12 @@ import math
 import pytest
 
 torch = pytest.importorskip("torch")
-from argument_audit import Audit, cases, check_wrong_values, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, check_wrong_values, undecided  # noqa: E402
 from cached import ints, numbers  # noqa: E402
 from latent_cases import LatentPages, close, starts  # noqa: E402
 from regard.aiter import mla  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 D, DV = 24, 16
 LENGTHS, COUNTS = [5, 0, 16, 21, 1, 17, 15], [1, 2, 4, 0, 3, 1, 2]

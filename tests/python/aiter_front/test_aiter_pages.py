@@ -6,9 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import cached  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import Cache, ints, numbers  # noqa: E402
 from regard.aiter.ops import mha  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 HQ, HK, D, X = 6, 2, 32, 4  # X floats have 16 bytes
 LENGTHS, COUNTS = ints(5, 16, 21), [3, 1, 4]

@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.aiter as aiter  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.aiter.ops import mha  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 
 def leaf(seed, *shape):

@@ -6,10 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.flash_attn as two  # noqa: E402
-from argument_audit import Audit, cases, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, undecided  # noqa: E402
 from regard.flash_attn import flash_attn_interface as raw_two  # noqa: E402
 from regard.flash_attn import v3 as three  # noqa: E402
 from regard.flash_attn.cute import interface as four  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 
 def numbers(seed, *shape):

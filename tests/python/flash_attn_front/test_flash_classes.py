@@ -5,11 +5,12 @@ import pytest
 torch = pytest.importorskip("torch")
 from flash_cases import Case, leaves  # noqa: E402
 
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.flash_attn import flash_attn_interface as two  # noqa: E402
 from regard.flash_attn import v3 as three  # noqa: E402
 from regard.flash_attn.cute import interface as four  # noqa: E402
 from regard.flash_attn.layers import rotary  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 Q, K, V, GRAD_O = Case(sq=9, sk=9, d=16, hk=4, dtype=torch.float32).numbers()
 STARTS = torch.tensor([0, 9, 18], dtype=torch.int32)

@@ -8,9 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.flash_attn.layers.rotary import apply_rotary_emb_torch  # noqa: E402
 from regard.flash_attn.modules import mha  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 X = torch.randn(2, 11, 32, generator=torch.Generator().manual_seed(0))
 OTHER = torch.randn(2, 7, 32, generator=torch.Generator().manual_seed(1))

@@ -8,9 +8,10 @@ from flash_cases import Case, across, leaves  # noqa: E402
 
 import reference  # noqa: E402
 import regard.flash_attn as two  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.flash_attn import v3 as three  # noqa: E402
 from regard.flash_attn.cute import interface as four  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 CASE = Case(sq=33, sk=47, d=16, dtype=torch.float32)
 

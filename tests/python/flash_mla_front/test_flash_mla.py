@@ -9,10 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.flash_mla  # noqa: E402
-from argument_audit import Audit, cases, check_wrong_values, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, check_wrong_values, undecided  # noqa: E402
 from cached import ints, numbers  # noqa: E402
 from latent_cases import LatentPages, close  # noqa: E402
 from regard.flash_mla import FlashMLASchedMeta, flash_mla_interface, flash_mla_with_kvcache, get_mla_metadata  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 FAR = 2147480000  # what FlashMLA's tests write where a sequence has no pages
 

@@ -4,10 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.torch  # noqa: E402
-from argument_audit import Audit, cases, check_wrong_values, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, check_wrong_values, undecided  # noqa: E402
 from cached import attention, ints, numbers  # noqa: E402
 from latent_cases import close, starts  # noqa: E402
 from regard import flash_mla  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 COUNTS, LENGTHS, D, DV = [3, 0, 7], [5, 2, 7], 24, 16
 STARTS, OF_KEYS = starts(COUNTS), starts(LENGTHS)

@@ -9,9 +9,11 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import WORKSPACE, Pages  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import Audit, cases, check_wrong_values, no_compiler, undecided  # noqa: E402, F401
+from argument_audit import Audit, cases, check_wrong_values, undecided  # noqa: E402
 from cached import ints, numbers  # noqa: E402
 from latent_cases import LatentPages  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 D, HQ, HK = 16, 4, 2
 PAGES = Pages([8, 6], 4, HK, D)

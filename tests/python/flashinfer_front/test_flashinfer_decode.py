@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import WORKSPACE, Pages, close  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 D, HK = 16, 2
 LENGTHS = [5, 0, 16, 21, 1]

@@ -8,8 +8,9 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import close  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import numbers  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 TYPES = [torch.float32, torch.float16, torch.bfloat16]
 

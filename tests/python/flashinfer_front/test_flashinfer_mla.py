@@ -9,9 +9,10 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import WORKSPACE  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
 from latent_cases import LatentPages, close, starts  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 D, DV, SCALE = 24, 16, 0.2
 LENGTHS, COUNTS = [5, 0, 16, 21, 1, 17, 15], [1, 2, 4, 0, 3, 1, 2]

@@ -9,8 +9,9 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import Pages  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 HK, D = 2, 16
 FORMS = ["tuple NHD", "one NHD", "tuple HND", "one HND", "interleaved NHD"]

@@ -9,9 +9,10 @@ torch = pytest.importorskip("torch")
 from flashinfer_cases import WORKSPACE, Pages, close, plain  # noqa: E402
 
 import regard.flashinfer as flashinfer  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
 from regard.flashinfer import attend  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 D, HK = 16, 2
 LENGTHS, COUNTS = [9, 0, 16, 21, 3, 5], [1, 2, 7, 0, 7, 5]

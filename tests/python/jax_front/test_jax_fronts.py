@@ -13,7 +13,7 @@ import reference
 import regard.jax
 from regard.jax import dot_product_attention, flash_attn_func, flash_attn_varlen
 
-pytestmark = pytest.mark.usefixtures("no_compiler")
+pytestmark = pytest.mark.no_compiler
 
 
 def by_position(function):

@@ -14,7 +14,7 @@ from places import ROOT
 
 import regard.jax
 
-pytestmark = pytest.mark.usefixtures("no_compiler")
+pytestmark = pytest.mark.no_compiler
 RANKS = 4
 MESH = Mesh(numpy.array(jax.devices()[:RANKS]), ("ranks",))
 OFFSETS = 2 * RANKS * jnp.array([0, 2, 2, 5], jnp.int32)

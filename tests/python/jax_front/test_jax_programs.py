@@ -17,7 +17,7 @@ import regard.jax
 from regard import _core
 from regard.jax import run, targets
 
-pytestmark = pytest.mark.usefixtures("no_compiler")
+pytestmark = pytest.mark.no_compiler
 
 
 def theirs(q, k, v, **options):

@@ -9,11 +9,10 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import regard.torch  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.torch.encoding import encode  # noqa: E402
 
 attention, attention_varlen = regard.torch.attention, regard.torch.attention_varlen
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.no_compiler, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,8 @@ torch = pytest.importorskip("torch")
 import torch_cases as cases  # noqa: E402
 
 import regard.torch  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
+
+pytestmark = pytest.mark.no_compiler
 
 # Every feature at a usual shape, and odd shapes with the features that depend on them.
 MATRIX = [(name, "usual") for name in cases.FEATURES] + [

@@ -4,11 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.torch  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from cached import ints, numbers  # noqa: E402
 from latent_cases import LatentPages, close  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.no_compiler, pytest.mark.filterwarnings("ignore")]
 LENGTHS, DV, SCALE = [9, 0, 6], 16, 0.2
 attention, append = regard.torch.attention, regard.torch.append
 

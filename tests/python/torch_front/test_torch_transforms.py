@@ -7,7 +7,8 @@ import torch_cases as cases  # noqa: E402
 from torch.func import grad, hessian, jacrev, jvp, vmap  # noqa: E402
 
 import regard.torch  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
+
+pytestmark = pytest.mark.no_compiler
 
 attention = regard.torch.attention
 Q, K = cases.numbers(1, 3, 2, 9, 4, 16), cases.numbers(2, 3, 2, 11, 2, 16)

@@ -8,8 +8,9 @@ from tiny_models import model_of  # noqa: E402
 from transformers import AttentionInterface, ContinuousBatchingConfig, GenerationConfig  # noqa: E402
 
 import regard.torch.transformers  # noqa: E402
-from argument_audit import no_compiler  # noqa: E402, F401
 from regard.torch.transformers import paged  # noqa: E402
+
+pytestmark = pytest.mark.no_compiler
 
 PROMPTS = [[5, 6, 7, 9, 4, 4, 8], [8], [13, 4, 21]]
 
