@@ -1,6 +1,8 @@
 #include "compile/rtc_use.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -45,6 +47,25 @@ void in_child() {
 }
 
 [[maybe_unused]] const int registered = pthread_atfork(before_fork, in_parent, in_child);
+
+/// exit() destroys the thread-local objects of its thread before it calls the first exit handler, so this
+/// one, in the main thread, waits before any object of the compiler is destroyed. The exit handler alone is
+/// too late for objects that the compiler created after its last registration: they are destroyed before it
+/// is called. It remains for threads that never loaded the library and call exit(). When the main thread
+/// calls pthread_exit() and others go on, glibc does not destroy this object.
+struct MainThreadsExit {
+  ~MainThreadsExit() { end(); }
+};
+
+bool is_main_thread() {
+  return syscall(SYS_gettid) == getpid();
+}
+
+void wait_at_this_threads_exit() {
+  static thread_local const MainThreadsExit made;
+}
+
+[[maybe_unused]] const bool waits = is_main_thread() && (wait_at_this_threads_exit(), true);
 
 }  // namespace
 

@@ -18,6 +18,7 @@ class RtcUse {
 };
 
 /// To be called whenever a compiler has created objects: exit handlers run in reverse order of registration.
+/// The exit of the main thread waits without it, if that thread loaded the library.
 void wait_for_rtc_at_exit();
 
 }  // namespace regard

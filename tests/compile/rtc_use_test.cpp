@@ -75,9 +75,28 @@ TEST(RtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
       std::fprintf(stderr, "told that %s", use.refusal());
     }).detach();
     while (!inside) std::this_thread::yield();
-    std::exit(0);
+    std::thread([] { std::exit(0); }).join();
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "told that the process is ending");
+}
+
+TEST(RtcUse, TheMainThreadsExitWaitsBeforeWhatTheCompilerJustMadeIsDestroyed) {
+  const auto end = [] {
+    static std::atomic<bool> inside{false}, left{false};
+    wait_for_rtc_at_exit();
+    std::thread([] {
+      const RtcUse use;
+      std::atexit(
+          [] { std::fputs(left ? "destroyed after the compile" : "destroyed while it compiles", stderr); });
+      inside = true;
+      while (use.refusal() == nullptr) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(100ms);
+      left = true;
+    }).detach();
+    while (!inside) std::this_thread::yield();
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "destroyed after the compile");
 }
 
 TEST(RtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
