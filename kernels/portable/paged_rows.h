@@ -26,7 +26,7 @@ constexpr bool scales_stored = scales_v || column_factors;
 static_assert(!column_factors || (config::k_rope && config::dv % factor_columns == 0));
 
 /// The bytes of a number of `k_rope`, the columns of K that are a separate tensor.
-constexpr i32 bytes_of_k_rope = bytes_of < column_factors ? config::dtype : config::kv > ;
+constexpr i32 bytes_of_k_rope = bytes_of<(column_factors ? config::dtype : config::kv)>;
 /// Whether a column of K needs no conversion.
 REGARD_DEVICE bool is_operand(i32 column) {
   return column_factors && column >= config::dv;

@@ -4,12 +4,12 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "cli/asked_problems.h"
 #include "cli/bench_peers.h"
 #include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/json_text.h"
 #include "cli/progress.h"
+#include "cli/requested_problems.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"
 
@@ -31,7 +31,7 @@ struct Cell {
 std::vector<AskedCell> all_cells(const Request& request) {
   const std::vector<std::string> any = {""};
   std::vector<AskedCell> cells;
-  for (const std::string& text : asked_problems(request)) {
+  for (const std::string& text : requested_problems(request)) {
     for (const std::string& target : request.targets.empty() ? any : request.targets) {
       for (const std::string& family : request.families.empty() ? any : request.families)
         cells.push_back({parse_problem(text), {target, family, request.threads}});

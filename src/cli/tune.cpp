@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/asked_problems.h"
 #include "cli/candidates.h"
 #include "cli/contest.h"
 #include "cli/failure.h"
@@ -18,6 +17,7 @@
 #include "cli/manifest_problems.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
+#include "cli/requested_problems.h"
 #include "cli/text.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"
@@ -60,7 +60,7 @@ void add_recorded(const Request& request, std::vector<Asked>& asked) {
 std::vector<Asked> all_asked(const Request& request) {
   std::vector<Asked> asked;
   const std::vector<std::string> any = {""};
-  for (const std::string& problem : asked_problems(request))
+  for (const std::string& problem : requested_problems(request))
     for (const std::string& target : request.targets.empty() ? any : request.targets)
       asked.push_back({problem, {target, {}, request.threads}});
   if (!request.record.empty()) add_recorded(request, asked);

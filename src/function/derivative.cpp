@@ -139,7 +139,7 @@ Derivatives derivatives(Function& function, const std::vector<int>& tensors) {
     if (node.kind == Kind::load && node.type == Type::real && asked) loads.push_back(i);
   }
   Derivatives result;
-  result.slope = by(tree.variable(Variable::s));
+  result.by_score = by(tree.variable(Variable::s));
   for (const NodeIndex load : loads) result.loads.push_back({load, by(load)});
   return result;
 }

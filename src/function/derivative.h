@@ -13,7 +13,7 @@ struct LoadDerivative {
 };
 
 struct Derivatives {
-  NodeIndex slope = none;  ///< with respect to s
+  NodeIndex by_score = none;  ///< with respect to s
   std::vector<LoadDerivative> loads;
 };
 

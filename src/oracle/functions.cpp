@@ -73,7 +73,7 @@ Value PlaceFunctions::score(Value score, const FunctionPlace& place, bool& sure)
 }
 
 Value PlaceFunctions::slope(Value score, const FunctionPlace& place, bool& sure) {
-  return value(score_, call_.derivatives_.slope, score, place, sure);
+  return value(score_, call_.derivatives_.by_score, score, place, sure);
 }
 
 Value PlaceFunctions::derivative(const function::LoadDerivative& of, Value score, const FunctionPlace& place,

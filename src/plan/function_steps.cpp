@@ -66,7 +66,7 @@ Result<FunctionSteps> function_steps(const Problem& p) {
   call.score = of_score.step_of(score.root);
   call.keep = of_keep.step_of(functions->keep.root);
   call.end_of_values = static_cast<i32>(result.steps.size());
-  call.slope = of_score.step_of(derivatives.slope);
+  call.slope = of_score.step_of(derivatives.by_score);
   for (const function::LoadDerivative& one : derivatives.loads) {
     const i32 load = of_score.step_of(one.load), derivative = of_score.step_of(one.derivative);
     result.derivatives.push_back({load, derivative});

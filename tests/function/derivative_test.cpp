@@ -86,7 +86,7 @@ TEST(FunctionDerivative, IsTheLimitOfDifferences) {
       const auto difference = [&](auto value) { return (value(step) - value(-step)) / (2 * step); };
       const double by_s =
           difference([&](double change) { return place.value(function.root, s + change, q, kv); });
-      EXPECT_NEAR(place.value(all.slope, s, q, kv), by_s, 1e-6 * (1 + std::fabs(by_s))) << text;
+      EXPECT_NEAR(place.value(all.by_score, s, q, kv), by_s, 1e-6 * (1 + std::fabs(by_s))) << text;
       for (const int tensor : {0, 1}) {
         const double by_tensor = difference([&](double change) {
           place.change(tensor, change);
@@ -105,7 +105,7 @@ TEST(FunctionDerivative, IsTheLimitOfDifferences) {
 TEST(FunctionDerivative, IsConstantWhereItCanBe) {
   const auto slope = [](std::string_view text) {
     Function function = function_of(text);
-    function.root = derivatives(function, {}).slope;
+    function.root = derivatives(function, {}).by_score;
     return print(function);
   };
   EXPECT_EQ(slope("s+u[h]*(kv-p)"), "1.0");
@@ -119,7 +119,7 @@ TEST(FunctionDerivative, IsConstantWhereItCanBe) {
 TEST(FunctionDerivative, AtItsEdges) {
   const auto slope_at_zero = [](std::string_view text) {
     Function function = function_of(text);
-    const NodeIndex slope = derivatives(function, {}).slope;
+    const NodeIndex slope = derivatives(function, {}).by_score;
     return Place(function, {}).value(slope, 0, 1, 1);
   };
   EXPECT_EQ(slope_at_zero("min(s,s*3.0)"), 2);

@@ -1,4 +1,4 @@
-#include "cli/asked_problems.h"
+#include "cli/requested_problems.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ std::vector<std::string> problems_in(std::istream& file) {
 
 }  // namespace
 
-std::vector<std::string> asked_problems(const Request& request) {
+std::vector<std::string> requested_problems(const Request& request) {
   std::vector<std::string> problems = problems_on_command_line(request.words);
   if (request.problems == "-") {
     std::ranges::copy(problems_in(std::cin), std::back_inserter(problems));

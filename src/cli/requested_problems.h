@@ -10,6 +10,6 @@ namespace regard::cli {
 
 /// Those of the command line, where several are quoted, one per argument, and unquoted words are one problem;
 /// and those of the file --problems, one per line, where empty lines and lines that start with # are skipped.
-std::vector<std::string> asked_problems(const Request&);
+std::vector<std::string> requested_problems(const Request&);
 
 }  // namespace regard::cli
