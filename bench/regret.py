@@ -187,7 +187,7 @@ def summary(lines: list[Line]) -> list[str]:
         f"{first['machine']}, {where}, {first['date']}, commit {first['commit']}. Random problems; the time of the "
         "cost model's choice over that of the fastest candidate, 1.00 where none is faster by more than the noise."
     )
-    head = ["", "problems", "with one candidate, not counted", "median", "geometric mean", "nine of ten below", "worst"]
+    head = ["", "problems", "with one candidate, not counted", "median", "geometric mean", "90th percentile", "worst"]
     return [*paragraph(text), *table(head, rows)]
 
 

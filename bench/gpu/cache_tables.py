@@ -28,8 +28,8 @@ def _conditions(lines: list[Line]) -> str:
     first = lines[0]
     return (
         f"{first['machine']}, {first['date']}, commit {first['commit']}. A cold second-level cache before each call, "
-        f"calls in turns; ratios of medians, of which {MISSED} misses its bound, and – has no peer here or a call that "
-        "was refused."
+        f"alternating calls; ratios of medians, of which {MISSED} misses its bound, and – has no peer here or a call "
+        "that was refused."
     )
 
 

@@ -32,7 +32,7 @@ class CacheOptions(TypedDict, total=False):
         int, "how many columns rope rotates, the first or, with v=None, those after v; those of rope_cos if absent"
     ]
     rope_cos: Annotated[Array, "[rows, rotary / 2] in the dtype of q or fp32: a row for each position"]
-    rope_sin: Annotated[Array, "the same"]
+    rope_sin: Annotated[Array, "likewise"]
     positions: Annotated[
         Array,
         "int32 [b]: position of each sequence's first new token, in append also of each token; lengths_k if absent",
@@ -40,7 +40,7 @@ class CacheOptions(TypedDict, total=False):
     dv: Annotated[int, "with v=None: v is the first dv columns of k; all of k if k_rope is given"]
     k_rope: Annotated[Array, "with v=None: the last columns of k, where they are an array of their own, shaped like k"]
     cache: Annotated[int, "sequences in k and v; those of k if cache_index is given"]
-    cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence is"]
+    cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence reads"]
     left_padding: Annotated[Array, "int32 [b]: k and v of a sequence begin at this row; lengths_k counts it"]
     paged: Annotated[int, "page size; that of k if page_table or page_list is given"]
     pages: Annotated[int, "pages in k and v, likewise"]
@@ -98,7 +98,9 @@ class Options(CacheOptions, total=False):
 
     # ---- functions of the score and the mask
     score: Annotated[str, "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'"]
-    keep: Annotated[str, "a condition that a seen key fulfils, beside all masks, such as 'doc[b,q]==doc[b,kv]'"]
+    keep: Annotated[
+        str, "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'"
+    ]
     tensors: Annotated[
         dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
     ]
@@ -128,7 +130,7 @@ class Options(CacheOptions, total=False):
     layout: Annotated[Literal["bshd", "bhsd", "sbhd"], "order of the axes of 4-dimensional arrays; 'bshd' if absent"]
     dtype: Annotated[
         Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"],
-        "what integer arrays stand for",
+        "the dtype whose bits integer arrays hold",
     ]
     out: Annotated[
         Array | str,

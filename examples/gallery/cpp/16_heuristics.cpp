@@ -1,5 +1,5 @@
-// A choice of one's own: `family` takes any accepted kernel in place of the one that the cost model ranks
-// first.
+// A user-defined choice of a kernel: `family` takes any accepted one instead of the one that the cost model
+// ranks first.
 #include "gallery.h"
 
 int main(int argc, char** argv) {

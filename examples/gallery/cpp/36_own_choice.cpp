@@ -1,5 +1,5 @@
-// A choice of one's own for the whole process: a function over the ranked candidates, asked once for each new
-// plan.
+// A user-defined choice of kernels for the whole process: a function of the ranked candidates, called once
+// for each new plan.
 #include "gallery.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-"""A choice of one's own for the whole process: a function over the ranked candidates, asked once for each new plan."""
+"""A user-defined choice of kernels for the whole process: a function of the ranked candidates of each new plan."""
 
 from gallery import judge, target, tensor
 

@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _SPARSE = (
-    "it belongs to sparse attention, and here each query sees all keys of its sequence up to cache_seqlens: leave it "
-    "out, and give block_table"
+    "it is for sparse attention, which is not supported: leave it out, and give block_table, as each query sees all "
+    "keys of its sequence up to cache_seqlens"
 )
 
 
@@ -149,13 +149,13 @@ def _refuse_metadata(tile_scheduler_metadata: Any, num_splits: Any) -> None:
     if num_splits is not None:
         raise invalid(
             f"num_splits is {quote(num_splits)}; it must be None, the second result of get_mla_metadata(), as each "
-            "call finds the splits itself"
+            "call chooses its splits"
         )
 
 
 def flash_mla_sparse_fwd(*arguments: Any, **named: Any) -> NoReturn:
     """Refused: sparse attention."""
     raise RefusedError(
-        "flash_mla_sparse_fwd is not provided: it reads keys by indices, and here each query sees all keys of its "
-        "sequence, as in flash_mla_with_kvcache"
+        "flash_mla_sparse_fwd is not supported: it reads only the keys of its indices; flash_mla_with_kvcache reads "
+        "all keys of each sequence"
     )

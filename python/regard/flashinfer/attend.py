@@ -51,12 +51,12 @@ class Scales(NamedTuple):
 def refuse_other_tensors(planned: Planned, q: Tensor, k: Tensor, v: Tensor) -> None:
     if q.dtype != planned.q_type or k.dtype != planned.kv_type or v.dtype != planned.kv_type:
         raise invalid(
-            f"q is {q.dtype}, k {k.dtype} and v {v.dtype}; planned were q_data_type={planned.q_type} and "
+            f"q is {q.dtype}, k {k.dtype} and v {v.dtype}; the plan is for q_data_type={planned.q_type} and "
             f"kv_data_type={planned.kv_type}: give plan the types of the tensors"
         )
     if q.shape[1:] != planned.q_tail or k.shape[1:] != planned.k_tail or v.shape[1:] != planned.v_tail:
         raise invalid(
-            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}, and planned were "
+            f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}, and the plan is for "
             f"[tokens, {_listed(planned.q_tail)}], [n, {_listed(planned.k_tail)}] and [n, {_listed(planned.v_tail)}]: "
             "plan again with the heads, dimensions and page size of these tensors"
         )

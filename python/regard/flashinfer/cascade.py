@@ -77,12 +77,12 @@ def _add(v: Tensor, natural: Tensor, v_other: Tensor, s_other: Tensor) -> None:
 
 def _refuse_other_states(**states: Tensor) -> None:
     refuse_without_strides(**states)
-    (one, v), (_, s), (_, v_other), (_, s_other) = states.items()
+    (one, v), (_, s), (other, v_other), (_, s_other) = states.items()
     if v.dim() != 3 or v_other.shape != v.shape or not s.shape == s_other.shape == v.shape[:-1]:
         shapes = ", ".join(f"{name} {list(state.shape)}" for name, state in states.items())
         raise invalid(
-            f"the shapes are {shapes}; those of {one} and its other must be [tokens, heads, d], those of their LSE "
+            f"the shapes are {shapes}; those of {one} and {other} must be [tokens, heads, d], those of their LSE "
             "[tokens, heads]"
         )
     if v_other.dtype != v.dtype:
-        raise invalid(f"{one} is {v.dtype} and its other {v_other.dtype}; both must be of one type")
+        raise invalid(f"{one} is {v.dtype} and {other} {v_other.dtype}; both must be of one type")

@@ -183,8 +183,8 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         asked = queries if q_len_per_req is None else count("q_len_per_req", q_len_per_req)
         if q.shape[0] != self._batch * queries or asked != queries:
             raise invalid(
-                f"q has {q.shape[0]} tokens, and planned were {self._batch} sequences of q_len_per_req={queries}: plan "
-                "again for another number"
+                f"q has {q.shape[0]} tokens, and the plan is for {self._batch} sequences of q_len_per_req={queries}: "
+                "plan again for another number"
             )
         memory = memory_for(q, v.shape[3], planned.o_type, out, lse, return_lse)
         options, times = scaled(planned, Scales(q_scale, k_scale, v_scale), k, sinks)

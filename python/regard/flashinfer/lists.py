@@ -124,7 +124,7 @@ def most_between(name: str, indptr: Tensor, end: int | None = None, of_end: str 
     numbers = indptr.numpy()
     counts = numbers[1:] - numbers[:-1]  # numpy.diff takes several times as long
     if numbers.size == 0 or numbers[0] != 0 or counts.min(initial=0) < 0:
-        raise invalid(f"{name} is no list of cumulative numbers: it must be int32 [b+1], first 0, and never decrease")
+        raise invalid(f"{name} is not cumulative: it must be int32 [b+1], start at 0 and never decrease")
     if end is not None and numbers[-1] > end:
         raise invalid(f"{name} ends at {numbers[-1]}, past the {end} of {of_end}")
     return int(counts.max(initial=0))

@@ -188,15 +188,15 @@ def _used_pages(kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, page:
 def _refuse_other_shapes(planned: Planned, q_nope: Tensor, q_pe: Tensor, ckv: Tensor, kpe: Tensor) -> None:
     if not q_nope.dtype == q_pe.dtype == planned.q_type or not ckv.dtype == kpe.dtype == planned.kv_type:
         raise invalid(
-            f"q_nope is {q_nope.dtype}, q_pe {q_pe.dtype}, ckv_cache {ckv.dtype} and kpe_cache {kpe.dtype}; planned "
-            f"were q_data_type={planned.q_type} and kv_data_type={planned.kv_type}: give plan the types of the tensors"
+            f"q_nope is {q_nope.dtype}, q_pe {q_pe.dtype}, ckv_cache {ckv.dtype} and kpe_cache {kpe.dtype}; the "
+            f"plan is for q_data_type={planned.q_type} and kv_data_type={planned.kv_type}: give plan the types of these"
         )
     (heads, dv), (page, rope) = planned.q_tail, planned.v_tail
     expected = ((q_nope.shape[0], heads, dv), (q_nope.shape[0], heads, rope), (ckv.shape[0], page, dv))
     if (q_nope.shape, q_pe.shape, ckv.shape, kpe.shape) != (*expected, (ckv.shape[0], page, rope)):
         raise invalid(
             f"q_nope has shape {list(q_nope.shape)}, q_pe {list(q_pe.shape)}, ckv_cache {list(ckv.shape)} and "
-            f"kpe_cache {list(kpe.shape)}, and planned were [tokens, {heads}, {dv}], [tokens, {heads}, {rope}], "
+            f"kpe_cache {list(kpe.shape)}, and the plan is for [tokens, {heads}, {dv}], [tokens, {heads}, {rope}], "
             f"[n, {page}, {dv}] and [n, {page}, {rope}]: plan again with the heads, dimensions and page size of these "
             "tensors"
         )
@@ -207,7 +207,7 @@ def _factors(ckv: Tensor, ckv_scale: Any, kpe_scale: Any) -> tuple[dict[str, Ten
     given = {name: value for name, value in (("ckv_scale", ckv_scale), ("kpe_scale", kpe_scale)) if value is not None}
     if ckv.element_size() > 1:
         for name in given:
-            raise invalid(f"{name} is given, and only 8-bit caches have factors, and ckv_cache is {ckv.dtype}")
+            raise invalid(f"{name} is given, but only 8-bit caches have factors, and ckv_cache is {ckv.dtype}")
         return {}, 1.0
     of_ckv, of_kpe = (number(name, given[name]) if name in given else None for name in ("ckv_scale", "kpe_scale"))
     if of_ckv is None or of_kpe is None:

@@ -22,8 +22,8 @@ _TYPES = {
     torch.float8_e5m2: "fp8_e5m2",
 }
 _ITEMS = "it scores several items in one sequence: give custom_mask instead"
-_ONLY_NVFP4 = "it belongs to caches of nvfp4, and here caches have 16 or 8 bits (fp8): leave it out"
-_CUTLASS = "it belongs to backend='cutlass', and here plan's lists say it: leave it out"
+_ONLY_NVFP4 = "it is for nvfp4 caches, and caches here have 16 or 8 bits (fp8): leave it out"
+_CUTLASS = "it is for backend='cutlass', and plan() already has its lists: leave it out"
 _PROFILER = "it is FlashInfer's profiler: leave it out, and use PyTorch's"
 _VARIANT = "it chooses among FlashInfer's kernels: leave it out"
 _OF_HEADS = "this function takes no factors of single heads: call regard.torch.attention with descale_q, _k and _v"
@@ -65,8 +65,8 @@ def refuse(**given: Any) -> None:
 def refuse_other_backends(backend: Any) -> None:
     if not isinstance(backend, str) or backend not in ("auto", "fa2", "fa3"):
         raise RefusedError(
-            f"backend is {quote(backend)}; it names kernels of FlashInfer, and kernels here take the arguments of "
-            "'auto', 'fa2' and 'fa3'"
+            f"backend is {quote(backend)}; it must be 'auto', 'fa2' or 'fa3', as the others have arguments for "
+            "kernels of FlashInfer"
         )
 
 

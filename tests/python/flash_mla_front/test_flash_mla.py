@@ -136,7 +136,7 @@ def test_values_of_the_wrong_kind(argument):
             {"is_fp8_kvcache": True, "q": numbers(7, 2, 1, 5, 136), "head_dim_v": 128},
             r"k_cache is torch.float32 with rows of 24; with is_fp8_kvcache it must be of bytes .* with 164 in a row",
         ),
-        ({"indices": ints([[0]])}, "indices is given, and it belongs to sparse attention"),
+        ({"indices": ints([[0]])}, "indices is given, and it is for sparse attention"),
     ],
 )
 def test_what_is_wrong_is_said(given, sentence):
@@ -146,7 +146,9 @@ def test_what_is_wrong_is_said(given, sentence):
 
 
 def test_sparse_attention_is_refused():
-    with pytest.raises(NotImplementedError, match="^flash_mla_sparse_fwd is not provided: it reads keys by indices"):
+    with pytest.raises(
+        NotImplementedError, match="^flash_mla_sparse_fwd is not supported: it reads only the keys of its indices"
+    ):
         flash_mla_interface.flash_mla_sparse_fwd(Q, Q, ints(0), 1.0)
 
 
