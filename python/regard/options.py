@@ -97,9 +97,15 @@ class Options(CacheOptions, total=False):
     offset: Annotated[int, "offset of dropout, 0 if absent"]
 
     # ---- functions of the score and the mask
-    score: Annotated[str, "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'"]
+    score: Annotated[
+        str | Callable[..., Any],
+        "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'; with tensors of PyTorch also a function of "
+        "score, b, h, q_idx, kv_idx, which returns it",
+    ]
     keep: Annotated[
-        str, "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'"
+        str | Callable[..., Any],
+        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; with tensors of "
+        "PyTorch also a function of b, h, q_idx, kv_idx",
     ]
     tensors: Annotated[
         dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"

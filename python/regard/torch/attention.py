@@ -18,6 +18,7 @@ from .latent import latent_attention
 from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
 from .tensors import are_bare, bare, is_eager, refuse_types, written
+from .tracing import has_python, with_text
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def attention(
     none, and differentiating through it raises an error. Recorded calls take no out= and no arrays for lse and
     dropout_mask to be written to. There are no second derivatives.
 
+    score and keep may be functions as FlexAttention takes them, score_mod(score, b, h, q_idx, kv_idx) and
+    mask_mod(b, h, q_idx, kv_idx), whose closed-over tensors take the place of tensors=. They are traced once for the
+    same code, constants and kinds of tensors, and not within torch.compile. What the language cannot say is refused
+    with a sentence that names the line.
+
     Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; seed=
     (and offset=) select a mask instead. Under autocast q, k, v and bias are cast as PyTorch's attention casts
     them, but not where k and v are a KV cache, which has a type of its own. torch.use_deterministic_algorithms(True)
@@ -75,7 +81,7 @@ def attention(
 
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
-    options = with_functions(options)
+    options = with_functions(with_text(options, q) if has_python(options) else options)
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         if v is not None:
             refuse_types(q=q, k=k, v=v)

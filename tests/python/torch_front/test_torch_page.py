@@ -8,7 +8,9 @@ from places import ROOT
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize(("name", "least"), [("python", 5), ("torch", 8), ("transformers", 2), ("aiter", 2)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("python", 5), ("torch", 8), ("transformers", 2), ("aiter", 2), ("functions", 2)]
+)
 def test_the_page_s_examples_run(name, least, tmp_path):
     if name == "transformers":
         pytest.importorskip("transformers")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .arrays import dtype_name, shape_of
-from .errors import invalid, wrong_type
-from .words import quote
+from ..arrays import dtype_name, shape_of
+from ..errors import invalid, wrong_type
+from ..words import quote
 
 # The type of the language as which an array's numbers are read.
-_TYPES = {
+LANGUAGE_TYPES = {
     "float32": "fp32",
     "bfloat16": "fp32",
     "float16": "fp32",
@@ -32,7 +32,8 @@ class Sizes(NamedTuple):
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise wrong_type(f"{name} is of type {type(value).__name__}; it must be text such as 's*2.0'")
+        also = ", as only regard.torch.attention takes Python functions" if callable(value) else ""
+        raise wrong_type(f"{name} is of type {type(value).__name__}; it must be text such as 's*2.0'{also}")
     if '"' in value or "'" in value:
         raise invalid(f"{name} is {quote(value)}, and quotes mean nothing in a function")
     return " ".join(value.split())
@@ -43,9 +44,11 @@ def _declared(name: Any, array: Any) -> str:
         raise wrong_type(f"a name in tensors is of type {type(name).__name__}; it must be text")
     rank = len(shape_of(f"tensors[{name!r}]", array))
     dtype = dtype_name(f"tensors[{name!r}]", array)
-    if dtype not in _TYPES:
-        raise invalid(f"tensors[{name!r}] has dtype {dtype}; functions read {', '.join(_TYPES)}: convert it first")
-    return f"{name}:{_TYPES[dtype]}[{rank}]"
+    if dtype not in LANGUAGE_TYPES:
+        raise invalid(
+            f"tensors[{name!r}] has dtype {dtype}; functions read {', '.join(LANGUAGE_TYPES)}: convert it first"
+        )
+    return f"{name}:{LANGUAGE_TYPES[dtype]}[{rank}]"
 
 
 def with_functions(options: dict[str, Any]) -> dict[str, Any]:
