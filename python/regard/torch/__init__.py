@@ -14,10 +14,21 @@ from . import flops  # noqa: E402, F401
 from .attention import attention, attention_varlen  # noqa: E402
 from .caching import append  # noqa: E402
 from .cascade import cascade_attention  # noqa: E402
+from .flex import flex_attention, replace_flex  # noqa: E402
 from .merging import merge  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402
 
 del require
 
-__all__ = ["append", "attention", "attention_varlen", "cascade_attention", "merge", "replace_sdpa", "sdpa"]
+__all__ = [
+    "append",
+    "attention",
+    "attention_varlen",
+    "cascade_attention",
+    "flex_attention",
+    "merge",
+    "replace_flex",
+    "replace_sdpa",
+    "sdpa",
+]

@@ -63,13 +63,21 @@ def sdpa(
         options["scale"] = scale
     if dropout_p:
         options.update(dropout_words(dropout_p))
-    query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
-    if query.stride(1) < query.stride(2):  # [b, s, h, d] in memory
-        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        o: Tensor = attention(query, key, value, layout="bshd", **options).transpose(1, 2)
-    else:
-        o = attention(query, key, value, layout="bhsd", **options)
+    o: Tensor = in_memory_order(query, key, value, **options)
     return o if plain else o.reshape(*shape, o.shape[-1])
+
+
+def in_memory_order(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+    """`attention` of tensors [b, h, s, d], whose result has the query's memory order."""
+    query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
+    if query.stride(1) >= query.stride(2):
+        return attention(query, key, value, layout="bhsd", **options)
+    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)  # [b, s, h, d] in memory
+    result = attention(query, key, value, layout="bshd", **options)
+    if isinstance(result, Tensor):
+        return result.transpose(1, 2)
+    o, *others = result
+    return (o.transpose(1, 2), *others)
 
 
 def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | bool:

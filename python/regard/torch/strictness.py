@@ -12,8 +12,8 @@ from torch.nn.modules.module import register_module_forward_hook
 from ..errors import RefusedError
 
 
-def not_computed(why: str) -> RefusedError:
-    return RefusedError(f"attention within replace_sdpa(strict=True) is not computed by Regard: {why}")
+def not_computed(why: str, block: str = "replace_sdpa") -> RefusedError:
+    return RefusedError(f"attention within {block}(strict=True) is not computed by Regard: {why}")
 
 
 class Strictness:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,13 +37,19 @@ def with_text(options: dict[str, Any], q: Any) -> dict[str, Any]:
     for purpose in ARGUMENTS:
         function = options.get(purpose)
         if callable(function):
-            traced = TRACES.of(purpose, function, device)
+            traced = _uncompiled(TRACES.of)(purpose, function, device)
             names = [_named(named, purpose, *read) for read in traced.tensors]
             sizes = [tensor.shape for tensor, _, _ in traced.tensors]
             result[purpose] = filled(traced.text, [Named(name, size) for name, size in zip(names, sizes)])
     if named:
         result["tensors"] = named
     return result
+
+
+def _uncompiled(function: Any) -> Any:
+    """The function, called past a compiler that is at work around this call."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return function if dynamo is None else dynamo.disable(function)
 
 
 def _named(named: dict[str, Any], purpose: str, tensor: Tensor, name: str, detached: bool) -> str:

@@ -1,4 +1,4 @@
-"""Python functions as score= and keep=: traced to the text that says the same, and against PyTorch's flex_attention."""
+"""Python functions as score= and keep=: traced to the text that says the same."""
 
 import gc
 import types
@@ -8,7 +8,7 @@ import flex_functions
 import pytest
 import torch
 from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, slope
-from torch.nn.attention.flex_attention import and_masks, flex_attention, or_masks
+from torch.nn.attention.flex_attention import and_masks, or_masks
 
 import regard.torch
 from regard.functions import LANGUAGE_TYPES
@@ -68,23 +68,6 @@ def test_results_are_those_of_the_function(purpose, name):
     with torch.no_grad():
         q, k, v = drawn()
         torch.testing.assert_close(regard.torch.attention(q, k, v, **function), formula(q, k, v, **function))
-
-
-def eager(q, k, v, **functions):
-    """PyTorch's own, which has no gradients on a CPU, and gives masks another form."""
-    q, k, v = (x.detach().transpose(1, 2) for x in (q, k, v))
-    return flex_attention(q, k, v, **functions).transpose(1, 2)
-
-
-def test_results_are_those_of_pytorch():
-    q, k, v = drawn()
-
-    def score(s, b, h, i, j):
-        s = of_name("score", "T5")[0](s, b, h, i, j)
-        return torch.where(of_name("keep", "neighbourhood")[0](b, h, i, j), s, -float("inf"))
-
-    actual = regard.torch.attention(q, k, v, score=score).detach()
-    torch.testing.assert_close(actual, eager(q, k, v, score_mod=score))
 
 
 def test_gradients_are_those_of_autograd():
