@@ -104,8 +104,8 @@ class Options(CacheOptions, total=False):
     ]
     keep: Annotated[
         str | Callable[..., Any],
-        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; with tensors of "
-        "PyTorch also a function of b, h, q_idx, kv_idx",
+        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; with tensors "
+        "of PyTorch also a function of b, h, q_idx, kv_idx",
     ]
     tensors: Annotated[
         dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
