@@ -6,8 +6,8 @@
 namespace regard {
 namespace {
 
-std::string quoted(std::string_view name) {
-  return "tensor '" + std::string(name) + "'";
+std::string quoted(const TensorSpec& spec) {
+  return "tensor '" + label(spec) + "'";
 }
 
 std::string list(const std::int64_t* values, std::size_t count) {
@@ -33,10 +33,10 @@ std::string dtype_name(regard_dtype given) {
 Status check_presence(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
   const bool given = tensor.data != nullptr;
   if (given && spec.use == REGARD_UNUSED) {
-    return invalid(quoted(spec.name) + " is given, but '" + print(p) + "' does not use it; leave it out");
+    return invalid(quoted(spec) + " is given, but '" + print(p) + "' does not use it; leave it out");
   }
   if (!given && spec.use != REGARD_UNUSED && spec.use != REGARD_OPTIONAL_INPUT && !is_empty(spec)) {
-    return invalid(quoted(spec.name) + " is missing (null); the problem needs it as " + expected(spec));
+    return invalid(quoted(spec) + " is missing (null); the problem needs it as " + expected(spec));
   }
   return {};
 }
@@ -55,26 +55,26 @@ std::string_view other_dtypes(const TensorSpec& spec) {
 
 Status check_dtype(const TensorSpec& spec, const regard_tensor& tensor) {
   if (tensor.dtype == spec.dtype || can_be_read_as(tensor.dtype, spec)) return {};
-  return invalid(quoted(spec.name) + " is " + dtype_name(tensor.dtype) + "; the problem needs " +
+  return invalid(quoted(spec) + " is " + dtype_name(tensor.dtype) + "; the problem needs " +
                  std::string(word(spec.dtype)) + std::string(other_dtypes(spec)));
 }
 
 Status check_shape(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
   if (tensor.rank < 1 || static_cast<std::size_t>(tensor.rank) != rank) {
-    return invalid(quoted(spec.name) + " has rank " + std::to_string(tensor.rank) + "; it must be " +
+    return invalid(quoted(spec) + " has rank " + std::to_string(tensor.rank) + "; it must be " +
                    expected(spec));
   }
   for (std::size_t i = 0; i < rank && spec.any_sizes; ++i) {
     if (tensor.shape[i] >= 1 && tensor.shape[i] <= INT32_MAX) continue;
-    return invalid(quoted(spec.name) + " has shape " + list(tensor.shape, rank) +
+    return invalid(quoted(spec) + " has shape " + list(tensor.shape, rank) +
                    "; a tensor that a function reads has 1 to 2147483647 elements in each dimension");
   }
   for (std::size_t i = 0; i < rank && !spec.any_sizes; ++i) {
     const bool broadcast = spec.broadcast[i] && tensor.shape[i] == 1;
     const bool shorter = spec.shorter && i == 0 && tensor.shape[i] >= 0 && tensor.shape[i] < spec.shape[i];
     if (tensor.shape[i] == spec.shape[i] || broadcast || shorter) continue;
-    return invalid(quoted(spec.name) + " has shape " + list(tensor.shape, rank) + "; it must be " +
+    return invalid(quoted(spec) + " has shape " + list(tensor.shape, rank) + "; it must be " +
                    list(spec.shape.data(), rank) + (spec.shorter ? " or shorter" : "") + ", so dimension " +
                    std::to_string(i) + " is wrong");
   }
@@ -144,7 +144,7 @@ Status check_strides(const TensorSpec& spec, const regard_tensor& tensor) {
   const Fault fault = find_fault(spec, tensor);
   if (fault == Fault::none) return {};
   const std::size_t rank = spec.shape.size();
-  const std::string strides = quoted(spec.name) + " has strides " + list(tensor.strides, rank);
+  const std::string strides = quoted(spec) + " has strides " + list(tensor.strides, rank);
   const std::string row_major = list(spec.strides.data(), rank);
   const std::string how = ", as numpy.ascontiguousarray() or PyTorch's contiguous() does";
   switch (fault) {
@@ -166,7 +166,7 @@ Status check_strides(const TensorSpec& spec, const regard_tensor& tensor) {
 Status check_alignment(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t bytes = bytes_of(tensor.dtype);
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % bytes == 0) return {};
-  return invalid(quoted(spec.name) + " does not start at a multiple of " + std::to_string(bytes) +
+  return invalid(quoted(spec) + " does not start at a multiple of " + std::to_string(bytes) +
                  " bytes, the size of its " + std::string(word(tensor.dtype)) + " elements");
 }
 
@@ -174,7 +174,7 @@ Status check_alignment(const TensorSpec& spec, const regard_tensor& tensor) {
 Status check_ranges_rows(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t row = spec.shape.size() - 2;
   if (spec.role != REGARD_RANGES || tensor.shape[row] <= 1 || tensor.strides[row] == 2) return {};
-  return invalid(quoted(spec.name) + " has row stride " + std::to_string(tensor.strides[row]) +
+  return invalid(quoted(spec) + " has row stride " + std::to_string(tensor.strides[row]) +
                  "; its rows of two must lie one after the other (stride 2)");
 }
 
@@ -191,6 +191,8 @@ bool lies_as_specified(const TensorSpec& spec, const regard_tensor& tensor) {
   return differing == 0 && (reinterpret_cast<std::uintptr_t>(tensor.data) & within_element) == 0;
 }
 
+}  // namespace
+
 Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
   if (lies_as_specified(spec, tensor)) return {};
   if (Status status = check_presence(p, spec, tensor); !status) return status;
@@ -202,6 +204,8 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
   if (Status status = check_ranges_rows(spec, tensor); !status) return status;
   return check_alignment(spec, tensor);
 }
+
+namespace {
 
 /// Without a cache_index, sequence i of the batch is sequence i of the cache.
 Status check_cache_index(const Problem& p, const regard_arguments& arguments) {
@@ -218,7 +222,7 @@ Status check_grad_captured(const regard_arguments& arguments, const TensorSpecs&
     const regard_tensor &tensor = arguments.tensor[captured(i)], &grad = arguments.tensor[grad_captured(i)];
     const auto rank = static_cast<std::size_t>(tensor.rank);
     if (std::equal(tensor.shape, tensor.shape + rank, grad.shape)) continue;
-    return invalid(quoted(specs.of[grad_captured(i)].name) + " has shape " + list(grad.shape, rank) +
+    return invalid(quoted(specs.of[grad_captured(i)]) + " has shape " + list(grad.shape, rank) +
                    "; it must be that of the tensor, " + list(tensor.shape, rank));
   }
   return {};
@@ -255,7 +259,7 @@ Status check_outputs(const Problem& p, const TensorSpecs& specs, Roles given,
       if (first[output] >= end[other] || first[other] >= end[output]) continue;
       if (!share_memory(tensors[output], tensors[other]) || are_pools(p, arguments, output, other)) continue;
       return invalid(
-          quoted(specs.of[output].name) + " shares memory with " + quoted(specs.of[other].name) +
+          quoted(specs.of[output]) + " shares memory with " + quoted(specs.of[other]) +
           "; what a call writes shares memory with nothing else of the call, so give it memory of its own");
     }
   }
@@ -298,7 +302,7 @@ Status check_workspace(const TensorSpecs& specs, const regard_arguments& argumen
   return for_each(specs.used, [&](regard_role role) -> Status {
     const regard_tensor& tensor = arguments.tensor[role];
     if (tensor.data == nullptr || !range.meets(range_of(tensor)) || !share_memory(memory, tensor)) return {};
-    return invalid("the workspace shares memory with " + quoted(specs.of[role].name) +
+    return invalid("the workspace shares memory with " + quoted(specs.of[role]) +
                    "; give it memory of its own");
   });
 }

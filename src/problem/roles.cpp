@@ -1,5 +1,6 @@
 // The roles of tensors, declared once: name, when a problem uses it, dtype and shape.
 #include <algorithm>
+#include <bit>
 
 #include "base/nearest.h"
 #include "base/text.h"
@@ -342,9 +343,11 @@ regard_dtype captured_dtype(const Problem& p) {
   }
 }
 
-/// How many different numbers an index of a tensor takes, if it is a variable.
+/// How many elements an index of a tensor reaches, if it is a variable or a small constant.
 std::int64_t usual_size(const Problem& p, const function::Node& index) {
   constexpr std::int64_t of_others = 64;
+  if (index.kind == function::Kind::constant)
+    return std::clamp<std::int64_t>(std::bit_cast<std::int32_t>(index.bits), 0, of_others - 1) + 1;
   if (index.kind != function::Kind::variable) return of_others;
   switch (static_cast<function::Variable>(index.which)) {
     case function::Variable::b:
@@ -368,7 +371,7 @@ std::int64_t usual_size(const Problem& p, const function::Node& index) {
 }
 
 /// Example sizes of a tensor that can have any: those that the functions can read, where an index is a
-/// variable.
+/// variable or a constant.
 template <int index>
 Shape captured_shape(const Problem& p) {
   const Result<Functions> functions = functions_of(p);
@@ -387,6 +390,15 @@ Shape captured_shape(const Problem& p) {
     }
   }
   return shape;
+}
+
+/// In `tensors=`, where every declaration begins with a name.
+std::string_view given_name(const Problem& p, regard_role role) {
+  if (!is_captured(role) && !is_grad_captured(role)) return {};
+  const std::vector<std::string_view> declarations = split(p.tensors.view(), ",");
+  const auto index = static_cast<std::size_t>(role - captured(0)) % function::most_tensors;
+  if (p.tensors.empty() || index >= declarations.size()) return {};
+  return declarations[index].substr(0, declarations[index].find(':'));
 }
 
 /// A role's memory layout where the caller gives no strides, and what the caller can vary.
@@ -542,11 +554,18 @@ Result<regard_role> role_from_name(std::string_view name) {
   return invalid("unknown tensor " + in_quotes(name) + suggestion(name, names));
 }
 
+std::string label(const TensorSpec& spec) {
+  if (spec.given_name.empty()) return std::string(spec.name);
+  const std::string role = " (" + std::string(spec.name) + ")";
+  return (spec.name.starts_with("grad") ? "gradient of " : "") + std::string(spec.given_name) + role;
+}
+
 TensorSpec tensor_spec(const Problem& problem, regard_role requested) {
   TensorSpec spec;
   spec.role = requested;
   spec.name = role_name(requested);
   if (spec.name.empty()) return spec;
+  spec.given_name = given_name(problem, requested);
   const Role& role = roles[static_cast<std::size_t>(requested)];
   spec.use = role.use(problem);
   spec.dtype = role.dtype(problem);

@@ -48,7 +48,8 @@ class Dimensions {
 
 struct TensorSpec {
   regard_role role;
-  std::string_view name;  ///< "q", "grad_bias", ...
+  std::string_view name;        ///< "q", "grad_bias", ...
+  std::string_view given_name;  ///< of a tensor that functions read, and of its gradient: that in `tensors=`
   regard_use use = REGARD_UNUSED;
   regard_dtype dtype = REGARD_FP32;
   Dimensions shape;
@@ -61,6 +62,9 @@ struct TensorSpec {
   bool shorter = false;      ///< the first dimension can be smaller (a list of pages)
   bool any_sizes = false;    ///< each dimension can have any size from 1 on: `shape` is an example
 };
+
+/// The name for messages, such as "q", or "slope (captured_0)".
+std::string label(const TensorSpec&);
 
 /// Has no elements, and so possibly no memory.
 inline bool is_empty(const TensorSpec& spec) {
@@ -110,6 +114,9 @@ bool share_memory(const regard_tensor&, const regard_tensor&);
 /// names the tensor, what it is and what it should be. Reads no elements, so it works for device memory as
 /// well.
 Status check_tensors(const Problem& problem, const regard_arguments& arguments);
+
+/// The same for one tensor, whose spec need not be that of its role.
+Status check_tensor(const Problem&, const TensorSpec&, const regard_tensor&);
 
 /// A set of roles, one bit each.
 using Roles = std::uint64_t;

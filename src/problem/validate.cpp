@@ -622,7 +622,7 @@ Status tensor_sizes(const Problem& p) {
       overflow |= size == INT64_MAX || __builtin_mul_overflow(bytes, size, &bytes);
     }
     if (overflow) {
-      return invalid("tensor '" + std::string(spec.name) +
+      return invalid("tensor '" + label(spec) +
                      "' of this problem has more than 2^63 bytes; use smaller sizes");
     }
   }

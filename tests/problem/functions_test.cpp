@@ -129,6 +129,9 @@ TEST(FunctionTensors, AreCaptured) {
   EXPECT_EQ(tensor_use(problem, REGARD_CAPTURED_3), REGARD_UNUSED);
   EXPECT_EQ(tensor_use(problem, REGARD_GRAD_CAPTURED_0), REGARD_UNUSED);
   EXPECT_EQ(tensor_use(problem, REGARD_GRAD_CAPTURED_2), REGARD_OUTPUT);
+  EXPECT_EQ(label(w), "w (captured_2)");
+  EXPECT_EQ(label(tensor_spec(problem, REGARD_GRAD_CAPTURED_2)), "gradient of w (grad_captured_2)");
+  EXPECT_EQ(label(tensor_spec(problem, REGARD_Q)), "q");
   EXPECT_EQ(captured_index(problem, "w").value(), 2);
   EXPECT_EQ(captured_index(problem, "v").error().message, "'v' is none of the tensors; one of: doc, m, w");
 }
