@@ -25,10 +25,11 @@ nb::handle leader_of(const nb::kwargs& tensors) {
 
 }  // namespace
 
-PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle threads)
+PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle threads, nb::handle functions)
     : target(optional_text_of(target, "target")),
       family(optional_text_of(family, "family")),
-      threads(int_of(threads, "threads")) {}
+      threads(int_of(threads, "threads")),
+      functions(optional_text_of(functions, "functions")) {}
 
 Plan::Plan(nb::object problem, PlanOptions options)
     : problem_(std::move(problem)), options_(std::move(options)) {
@@ -88,16 +89,17 @@ void declare_plan(nb::module_& module) {
                    "How a problem will be computed: kernels, grids and workspace. Made by regard.plan.")
       .def(
           "__init__",
-          [](Plan* self, nb::object problem, nb::handle target, nb::handle family, nb::handle threads) {
+          [](Plan* self, nb::object problem, nb::handle target, nb::handle family, nb::handle threads,
+             nb::handle functions) {
             [[maybe_unused]] static const bool shown =
                 (show_methods(nb::type<Plan>(), {"prepare", "run"}), true);
-            new (self) Plan(std::move(problem), PlanOptions{target, family, threads});
+            new (self) Plan(std::move(problem), PlanOptions{target, family, threads, functions});
           },
           nb::arg("problem").none(), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),
-          nb::arg("threads").none() = 0,
+          nb::arg("threads").none() = 0, nb::arg("functions") = nb::none(),
           nb::sig(
               "def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
-              "threads: int = 0) -> None"))
+              "threads: int = 0, functions: str | None = None) -> None"))
       .def_prop_ro("problem", &Plan::problem, nb::sig("def problem(self) -> Problem"))
       .def_prop_ro("target", &Plan::target, "Where it runs, e.g. \"cpu-avx2\" or \"sm_90a\".")
       .def_prop_ro("workspace_bytes", &Plan::workspace_bytes, "Bytes of scratch memory that a run needs.")
@@ -137,8 +139,8 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
           [](nb::object self) {
             const Plan& plan = nb::cast<const Plan&>(self);
             const PlanOptions& options = plan.options();
-            return nb::make_tuple(
-                self.type(), nb::make_tuple(plan.problem(), options.target, options.family, options.threads));
+            return nb::make_tuple(self.type(), nb::make_tuple(plan.problem(), options.target, options.family,
+                                                              options.threads, options.functions));
           },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[object, ...]]"))
       // Answered here, as arrays would compare with each of their elements.
@@ -156,8 +158,8 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
   module.def(
       "explain",
       [](const Problem& problem, nb::handle target, nb::handle family, nb::handle threads,
-         nb::handle format) {
-        const PlanOptions options{target, family, threads};
+         nb::handle functions, nb::handle format) {
+        const PlanOptions options{target, family, threads, functions};
         const regard_plan_options c = options.c();
         const std::string requested = text_of(format, "format");
         find_bundles();
@@ -167,10 +169,9 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         });
       },
       nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
-      nb::arg("format").none(),
-      nb::sig(
-          "def explain(problem: Problem, target: str | None, family: str | None, threads: int, format: str) "
-          "-> str"));
+      nb::arg("functions").none(), nb::arg("format").none(),
+      nb::sig("def explain(problem: Problem, target: str | None, family: str | None, threads: int, "
+              "functions: str | None, format: str) -> str"));
   module.def(
       "check",
       [](const Problem& problem, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
@@ -187,7 +188,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
       "rerun",
       [](nb::handle folder_given, nb::handle target, nb::handle family, nb::handle threads, bool oracle) {
         const std::string folder = text_of(folder_given, "folder");
-        const PlanOptions options{target, family, threads};
+        const PlanOptions options{target, family, threads, nb::none()};
         const regard_plan_options c = options.c();
         find_bundles();
         return text_from(

@@ -17,10 +17,11 @@ struct PlanOptions {
   std::optional<std::string> target;
   std::optional<std::string> family;
   int threads = 0;
-  PlanOptions(nb::handle target, nb::handle family, nb::handle threads);
+  std::optional<std::string> functions;
+  PlanOptions(nb::handle target, nb::handle family, nb::handle threads, nb::handle functions);
   regard_plan_options c() const {
     return {sizeof(regard_plan_options), target ? target->c_str() : nullptr,
-            family ? family->c_str() : nullptr, threads};
+            family ? family->c_str() : nullptr, threads, functions ? functions->c_str() : nullptr};
   }
 };
 

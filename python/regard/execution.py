@@ -10,15 +10,15 @@ from .arrays import as_kind, empty_like_kind
 from .request import Request, leader_of, problem_of
 
 
-def _planned(text: str, target: Any, family: Any, threads: Any) -> _core.Plan:
-    return _core.Plan(problem_of(text), target, family, threads)
+def _planned(text: str, target: Any, family: Any, threads: Any, functions: Any = None) -> _core.Plan:
+    return _core.Plan(problem_of(text), target, family, threads, functions)
 
 
 _remembered = lru_cache(maxsize=1024)(_planned)
 
 
 def planned(text: str, *plan_options: Any) -> _core.Plan:
-    """plan_options: target, family and threads."""
+    """plan_options: target, family, threads and, where there are functions, how they are computed."""
     try:
         return _remembered(text, *plan_options)
     except TypeError:  # an unhashable value is not a valid option either: the plan says which one

@@ -152,6 +152,10 @@ class Options(CacheOptions, total=False):
     target: Annotated[str, "a target of this machine, such as 'cpu-avx2'; the best if absent"]
     family: Annotated[str, "only kernels of this family, such as 'generic'"]
     threads: Annotated[int, "on a CPU; REGARD_THREADS or all cores if absent"]
+    functions: Annotated[
+        Literal["words", "interpreted"],
+        "computes score and keep only by words of the problem, or only interpreted; either if absent",
+    ]
     stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
 
 

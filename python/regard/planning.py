@@ -14,17 +14,24 @@ def _problem(problem: Problem | str) -> Problem:
     return problem if isinstance(problem, Problem) else Problem(problem)
 
 
-def plan(problem: Problem | str, target: str | None = None, family: str | None = None, threads: int = 0) -> Plan:
+def plan(
+    problem: Problem | str,
+    target: str | None = None,
+    family: str | None = None,
+    threads: int = 0,
+    functions: str | None = None,
+) -> Plan:
     """Decides how `problem` is computed.
 
     target: a target of this machine such as "cpu-avx2"; None takes the best one.
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
     one can be checked against another.
     threads: 0 takes REGARD_THREADS, or all cores.
+    functions: compute `score` and `keep` only by "words" of the problem, or only "interpreted"; None takes either.
 
     Raises InvalidError for wrong text or an unknown target, RefusedError if nothing here solves the problem.
     """
-    return Plan(_problem(problem), target, family, threads)
+    return Plan(_problem(problem), target, family, threads, functions)
 
 
 @overload
@@ -33,6 +40,7 @@ def explain(
     target: str | None = ...,
     family: str | None = ...,
     threads: int = ...,
+    functions: str | None = ...,
     *,
     format: Literal["text", "all"] = ...,
 ) -> str: ...
@@ -42,6 +50,7 @@ def explain(
     target: str | None = ...,
     family: str | None = ...,
     threads: int = ...,
+    functions: str | None = ...,
     *,
     format: Literal["json"],
 ) -> dict[str, Any]: ...
@@ -50,6 +59,7 @@ def explain(
     target: str | None = None,
     family: str | None = None,
     threads: int = 0,
+    functions: str | None = None,
     *,
     format: str = "text",
 ) -> str | dict[str, Any]:
@@ -58,7 +68,7 @@ def explain(
     A refusal of the whole problem is not an error here: the explanation reports it.
     format: "text" gives a page to read, "all" one with a line for every refused candidate, "json" a dict.
     """
-    text = _core.explain(_problem(problem), target, family, threads, format)
+    text = _core.explain(_problem(problem), target, family, threads, functions, format)
     return json.loads(text) if format == "json" else text
 
 

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     outputs: dict[str, _core.TensorSpec]  # all of them, in the order of the results
     zeros: bool  # outputs allocated for the call start as zeros: their rows past a logical length are not written
     longest: dict[str, Any]  # sq, sk and snew, where arrays do not say them by their shapes
-    plan_options: tuple[Any, Any, Any]  # target, family, threads
+    plan_options: tuple[Any, ...]  # target, family, threads, functions
     run_options: dict[str, Any]  # seed, offset, stream
 
 
@@ -102,6 +102,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     q, options = inputs[leader], {**options, **outputs}
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
+    functions = options.pop("functions", None)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
         target = gpu_of("q", q)
@@ -136,4 +137,5 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     has_keys = pass_ != "fwd" or "dropout_mask" in specs
     zeros = varlen or "lengths_q" in tensors or (has_keys and "lengths_k" in tensors)
     run_options = {"seed": seed, "offset": offset, "stream": stream}
-    return Request(text, dtype, tensors, specs, zeros, longest, (target, family, threads), run_options)
+    plan_options = (target, family, threads, functions)
+    return Request(text, dtype, tensors, specs, zeros, longest, plan_options, run_options)

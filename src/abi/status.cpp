@@ -58,13 +58,14 @@ Result<EngineOptions> engine_options(const regard_plan_options* options) {
   EngineOptions result;
   if (options == nullptr) return result;
   static constexpr Versions versions = {"regard_plan_options", "REGARD_PLAN_OPTIONS_INIT",
-                                        sizeof(regard_plan_options), 1};
+                                        offsetof(regard_plan_options, functions), 1};
   regard_plan_options storage;
   const Result<const regard_plan_options*> known = this_version(options, storage, versions);
   if (!known) return tl::unexpected(known.error());
   if ((*known)->target != nullptr) result.target = (*known)->target;
   if ((*known)->family != nullptr) result.family = (*known)->family;
   result.threads = (*known)->threads;
+  if ((*known)->functions != nullptr) result.functions = (*known)->functions;
   return result;
 }
 

@@ -34,7 +34,7 @@ std::vector<AskedCell> all_cells(const Request& request) {
   for (const std::string& text : requested_problems(request)) {
     for (const std::string& target : request.targets.empty() ? any : request.targets) {
       for (const std::string& family : request.families.empty() ? any : request.families)
-        cells.push_back({parse_problem(text), {target, family, request.threads}});
+        cells.push_back({parse_problem(text), {target, family, request.threads, request.functions}});
     }
   }
   return cells;

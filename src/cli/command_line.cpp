@@ -210,6 +210,10 @@ struct CommandLine {
     add("--target", request.targets, "Target to use, e.g. cpu-generic; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'sm90_forward cluster=2'");
     number(verb, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
+    words(verb, "--functions", request.functions,
+          "Compute score= and keep= only by 'words', or only 'interpreted'; by default either")
+        ->expected(1)
+        ->allow_extra_args(false);
   }
 
   void add_run();

@@ -7,7 +7,8 @@ namespace regard::cli {
 
 Answer explain_verb(const Request& request) {
   const regard::Options where{request.targets.empty() ? "" : request.targets.front(),
-                              request.families.empty() ? "" : request.families.front(), request.threads};
+                              request.families.empty() ? "" : request.families.front(), request.threads,
+                              request.functions};
   std::string text = explain(parse_problem(request.words), where,
                              request.json  ? "json"
                              : request.all ? "all"

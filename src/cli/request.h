@@ -30,6 +30,7 @@ struct Request {
   std::vector<std::string> words;  ///< problem text, or the verb's own words
   std::vector<std::string> targets, families;
   int threads = 0;
+  std::string functions;
 
   // run
   std::map<regard_role, std::string> files;  ///< --q q.npy and so on

@@ -93,7 +93,8 @@ bool is_right(const Json& check) {
 
 Answer rerun_verb(const Request& request) {
   const regard::Options where{request.targets.empty() ? "" : request.targets.front(),
-                              request.families.empty() ? "" : request.families.front(), request.threads};
+                              request.families.empty() ? "" : request.families.front(), request.threads,
+                              request.functions};
   Json report;
   {
     const Waiting waiting("running the saved call again");

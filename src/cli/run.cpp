@@ -117,7 +117,8 @@ std::string readable_report(const Json& report) {
 
 Answer run_verb(const Request& request) {
   const regard::Options where{request.targets.empty() ? "" : request.targets.front(),
-                              request.families.empty() ? "" : request.families.front(), request.threads};
+                              request.families.empty() ? "" : request.families.front(), request.threads,
+                              request.functions};
   const Job job(parse_problem(request.words), request, where);
   if (const std::vector<std::string>& names = job.files.left_out; !names.empty()) {
     std::fprintf(stderr, "regard: %s: left out, as the problem does not read them: %s\n",

@@ -23,14 +23,14 @@ namespace {
 struct Entry {
   std::size_t hash;
   Problem problem;
-  std::string target, family;
+  std::string target, family, functions;
   int threads;
   int changes;  ///< choice_changes() when it was made
   SharedPlan plan;
 
   bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options, int now) const {
     return hash == other_hash && changes == now && threads == options.threads && target == options.target &&
-           family == options.family && problem == other;
+           family == options.family && functions == options.functions && problem == other;
   }
 };
 
@@ -43,6 +43,7 @@ std::size_t hash_of(const Problem& problem, const EngineOptions& options, int ch
   const auto mix = [&value](std::size_t more) { value = (value ^ more) * 0x9E3779B97F4A7C15ull; };
   mix(std::hash<std::string_view>{}(options.target));
   mix(std::hash<std::string_view>{}(options.family));
+  mix(std::hash<std::string_view>{}(options.functions));
   mix(static_cast<std::size_t>(options.threads));
   mix(static_cast<std::size_t>(changes));
   return value;
@@ -60,8 +61,7 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
   if (!request) return tl::unexpected(request.error());
   Result<Plan> best = plan(problem, *request->target, request->options);
   if (!best) return tl::unexpected(best.error());
-  std::optional<Plan> fallback;
-  if (options.family.empty() && !request->options.strict) fallback = fallback_of(*best, request->options);
+  std::optional<Plan> fallback = fallback_of(*best, request->options);
   ++counters().plans;
   record(*best);
   if (log_enabled("plan")) log_line("plan", summary(*best));
@@ -92,8 +92,9 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
   Result<SharedPlan> made = make(problem, options);
   // A plan for all cores is not kept while their number is not known.
   if (!made || (options.threads == 0 && !cores_are_known())) return made;
-  auto entry = std::make_unique<Entry>(Entry{key, problem, std::string(options.target),
-                                             std::string(options.family), options.threads, changes, *made});
+  auto entry =
+      std::make_unique<Entry>(Entry{key, problem, std::string(options.target), std::string(options.family),
+                                    std::string(options.functions), options.threads, changes, *made});
   for (std::size_t probe = 0; probe < probes; ++probe) {
     std::atomic<const Entry*>& slot = table[(key + probe) % slots];
     const Entry* expected = nullptr;

@@ -8,6 +8,7 @@
 #include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "engine/bind.h"
+#include "engine/bind_words.h"
 #include "engine/choice.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
@@ -28,7 +29,7 @@ Result<PreparedPlan::Ready> ready_kernels(const Plan& plan, bool* declarable = n
 }  // namespace
 
 PreparedPlan::PreparedPlan(Plan best, std::optional<Plan> fallback)
-    : best_(std::move(best)), specs_(tensor_specs(best_.problem)), fallback_(std::move(fallback)) {}
+    : best_(std::move(best)), specs_(tensor_specs(given_problem(best_))), fallback_(std::move(fallback)) {}
 
 PreparedPlan::~PreparedPlan() {
   delete ready_.load();
@@ -64,6 +65,19 @@ Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::strin
   return &publish(fallback_ready_, std::make_unique<const Ready>(std::move(*found)));
 }
 
+Result<const PreparedPlan::Ready*> PreparedPlan::ready_for(const regard_arguments& given,
+                                                           regard_arguments& storage,
+                                                           const regard_arguments*& taken) {
+  Result<const regard_arguments*> in_roles = in_roles_of_words(best_, given, storage);
+  if (!in_roles && !fallback_) return tl::unexpected(in_roles.error());
+  Result<const Ready*> found = in_roles ? ready() : fallback_ready(in_roles.error().message);
+  if (!found) return found;
+  if (found.value()->plan != &best_) in_roles = in_roles_of_words(*found.value()->plan, given, storage);
+  if (!in_roles) return tl::unexpected(in_roles.error());
+  taken = *in_roles;
+  return found;
+}
+
 Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
   Result<Ready> found = ready_kernels(*fallback_);
   if (is_interrupted(found)) return found;
@@ -75,10 +89,10 @@ Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string&
   ++counters().fallbacks;
   if (fallback_->generic && fallback_->cost_seconds > 2 * best_.cost_seconds) {
     warn_once(fmt::format("the generic kernels answer '{}', which is expected to be slow: {}",
-                          print(best_.problem), why));
+                          print(problem()), why));
   }
   if (log_enabled("plan"))
-    log_line("plan", fmt::format("{}: the fallback answers: {}", print(best_.problem), why));
+    log_line("plan", fmt::format("{}: the fallback answers: {}", print(problem()), why));
   return found;
 }
 
@@ -92,10 +106,13 @@ Result<PlanRequest> plan_request(const Problem& problem, const EngineOptions& op
   if (!target) return tl::unexpected(target.error());
   const Result<int> threads = thread_count(options.threads);
   if (!threads) return tl::unexpected(threads.error());
+  const Result<FunctionsBy> functions = functions_by(options.functions);
+  if (!functions) return tl::unexpected(functions.error());
 
   PlanRequest request{*target, {}, {}};
   request.options.threads = *threads;
   request.options.family = options.family;
+  request.options.functions = *functions;
   request.options.strict = current->strict;
   for (const std::string_view name : current->disable.items()) request.options.disabled.emplace_back(name);
   if (!options.family.empty()) return request;  // the caller names the kernels

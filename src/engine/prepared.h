@@ -19,9 +19,10 @@ namespace regard {
 
 /// The caller's options besides the problem; part of a remembered plan's identity.
 struct EngineOptions {
-  std::string_view target;  ///< empty: the best of this machine
-  std::string_view family;  ///< empty: any
-  int threads = 0;          ///< 0: the setting or all cores
+  std::string_view target;     ///< empty: the best of this machine
+  std::string_view family;     ///< empty: any
+  int threads = 0;             ///< 0: the setting or all cores
+  std::string_view functions;  ///< a word of FunctionsBy, or empty
 };
 
 class PreparedPlan {
@@ -40,6 +41,8 @@ class PreparedPlan {
   PreparedPlan& operator=(const PreparedPlan&) = delete;
 
   const Plan& best() const { return best_; }
+  /// As the caller gave it, whichever words stand in for its functions.
+  const Problem& problem() const { return given_problem(best_); }
   const TensorSpecs& specs() const { return specs_; }
   /// Enough for whichever plan is used in the end.
   std::int64_t workspace_bytes() const;
@@ -49,6 +52,10 @@ class PreparedPlan {
   /// The fallback instead of the best plan, for tensors that the latter cannot read, as `why` says.
   bool has_fallback() const { return fallback_.has_value(); }
   Result<const Ready*> fallback_ready(const std::string& why);
+  /// The plan that takes these tensors, with its kernels, and the tensors as these take them, maybe in
+  /// `storage`.
+  Result<const Ready*> ready_for(const regard_arguments& given, regard_arguments& storage,
+                                 const regard_arguments*& taken);
   /// nullptr until ready() succeeded.
   const Ready* ready_if_prepared() const { return ready_.load(std::memory_order_acquire); }
   /// The same, or the fallback if that has been used so far.

@@ -106,9 +106,11 @@ Result<SharedPlan> plan_for(const SavedCall& call, const EngineOptions& given) {
   if (same_target && options.threads == 0) options.threads = call.threads;
   if (same_target && options.family.empty()) {
     options.family = call.family;
+    if (options.functions.empty()) options.functions = call.functions;
     Result<SharedPlan> same = prepared_plan(call.problem, options);
     if (same || is_scarce(same)) return same;
     options.family = {};  // this version of Regard does not have that kernel
+    options.functions = given.functions;
   }
   return prepared_plan(call.problem, options);
 }

@@ -74,7 +74,7 @@ Status run_without_batch(const Target& target, const regard_arguments& given, gp
 
 Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
            std::int64_t workspace_bytes, void* stream) {
-  const Problem& problem = prepared.best().problem;
+  const Problem& problem = prepared.problem();
   const bool on_cpu = prepared.best().target->on_cpu();
   if (on_cpu && stream != nullptr) return invalid("a CPU target takes no stream; pass NULL");
   if (Status status = check_tensors(problem, prepared.specs(), given); !status) return status;
@@ -99,11 +99,13 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
     if (Status status = run_without_batch(target, given, static_cast<gpu::Stream>(stream)); !status)
       return status;
   } else if (on_cpu) {
-    const Result<const PreparedPlan::Ready*> ready = prepared.ready();
+    regard_arguments storage;
+    const regard_arguments* taken = nullptr;
+    const Result<const PreparedPlan::Ready*> ready = prepared.ready_for(given, storage, taken);
     if (!ready) return tl::unexpected(ready.error());
     const WorkspaceUse use(workspace, needed);
     if (!use.status()) return use.status();
-    run_on_cpu(**ready, given, workspace);
+    run_on_cpu(**ready, *taken, workspace);
   } else if (Status status = run_on_gpu(prepared, given, workspace, static_cast<gpu::Stream>(stream));
              !status) {
     return status;

@@ -23,21 +23,23 @@ bool has_memory(const TensorSpecs& specs, const regard_arguments& given, int rol
 /// Every tensor of a call must be on the device of the leading one; one without elements can be anywhere.
 Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_arguments& given,
                                      const TensorSpecs& specs, regard_role leading, const void* workspace) {
-  const char* const its_name = regard_role_name(leading);
-  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[leading].data, its_name);
+  const std::string its_name = label(specs.of[leading]);
+  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[leading].data, its_name.c_str());
   if (!device) return device;
-  const auto same = [&](const void* memory, const char* name) -> Status {
+  const auto same = [&](const void* memory, const auto& name_of_it) -> Status {
     if (gpu::seen_on(**device, memory)) return {};
-    const Result<const gpu::Device*> other = gpu::device_of(backend, memory, name);
+    const std::string name = name_of_it();
+    const Result<const gpu::Device*> other = gpu::device_of(backend, memory, name.c_str());
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on GPU {} and {} on GPU {}; all tensors of a call lie on one", name,
                                (*other)->ordinal, its_name, (*device)->ordinal));
   };
   Status status = for_each(specs.used & ~(Roles{1} << leading), [&](regard_role role) -> Status {
-    return has_memory(specs, given, role) ? same(given.tensor[role].data, regard_role_name(role)) : Status{};
+    if (!has_memory(specs, given, role)) return {};
+    return same(given.tensor[role].data, [&] { return label(specs.of[role]); });
   });
-  if (status && workspace != nullptr) status = same(workspace, "the workspace");
+  if (status && workspace != nullptr) status = same(workspace, [] { return std::string("the workspace"); });
   if (!status) return tl::unexpected(status.error());
   return device;
 }
@@ -129,15 +131,17 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
                   gpu::Stream stream) {
   const std::optional<regard_role> leading = leading_tensor(prepared.specs(), given);
   if (!leading) return {};
-  Result<const PreparedPlan::Ready*> ready = prepared.ready();
+  regard_arguments storage;
+  const regard_arguments* taken = nullptr;
+  Result<const PreparedPlan::Ready*> ready = prepared.ready_for(given, storage, taken);
   if (!ready) return tl::unexpected(ready.error());
-  BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given, workspace), {}};
+  BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, *taken, workspace), {}};
   BoxesOfStages boxes;
   if (const Status reached = boxes_of(*(*ready)->plan, bound.shared, boxes); !reached) {
     if (!prepared.has_fallback()) return reached;
     ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());
-    bound.shared = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
+    bound.shared = bind(*(*ready)->plan, (*ready)->constants, *taken, workspace);
     boxes = {};
     if (Status status = boxes_of(*(*ready)->plan, bound.shared, boxes); !status) return status;
   }

@@ -129,7 +129,7 @@ struct Before {
 
 /// The first NaN of an output.
 std::optional<OutputElement> first_nan(const PreparedPlan& plan, const regard_arguments& there) {
-  const ResultRows rows(plan.best().problem, there);
+  const ResultRows rows(plan.problem(), there);
   std::optional<OutputElement> found;
   for (Roles roles = plan.specs().written; roles != 0 && !found; roles &= roles - 1) {
     const auto role = static_cast<regard_role>(std::countr_zero(roles));
@@ -147,7 +147,7 @@ std::optional<OutputElement> first_nan(const PreparedPlan& plan, const regard_ar
 /// The first element that is not what the oracle computes.
 Result<std::optional<OutputElement>> first_mismatch(const PreparedPlan& plan, const regard_arguments& before,
                                                     const regard_arguments& there) {
-  const Problem& problem = plan.best().problem;
+  const Problem& problem = plan.problem();
   const Result<int> threads = thread_count(plan.best().target->on_gpu() ? 0 : plan.best().workers);
   if (!threads) return tl::unexpected(threads.error());
   const Result<oracle::Outputs> expected =
@@ -199,7 +199,7 @@ Status save_if_requested(const SaveCalls& setting, const PreparedPlan& plan, con
   if (fails) call.error = kind_name(outcome.error());
   if (setting.when == When::nan || setting.when == When::mismatch) {
     // On a GPU the call itself does not check lengths and offsets.
-    if (Status status = check_host_values(plan.best().problem, inputs); !status) return status;
+    if (Status status = check_host_values(plan.problem(), inputs); !status) return status;
     if (setting.when == When::nan) {
       call.found = first_nan(plan, there->arguments);
     } else {
@@ -231,7 +231,7 @@ Status run_and_save(PreparedPlan& plan, const regard_arguments& given, void* wor
   const auto plain = [&] { return run(plan, given, workspace, workspace_bytes, stream); };
   if (!may_save(setting, saved.get().count_call()) || saved.get().is_full(setting)) return plain();
   // A call whose tensors do not fit its problem cannot be read either; its error says what is wrong.
-  if (!check_tensors(plan.best().problem, plan.specs(), given)) return plain();
+  if (!check_tensors(plan.problem(), plan.specs(), given)) return plain();
   const gpu::Device* const device = device_of(plan, given);
   auto* const queue = static_cast<gpu::Stream>(stream);
   if (device != nullptr && gpu::is_captured(*device, queue)) {

@@ -67,7 +67,7 @@ std::string description(const CallToSave& call, const std::vector<UsedKernel>& k
   json.object([&] {
     json.member("format", 1);
     json.member("version", REGARD_VERSION);
-    json.member("problem", print(plan.problem));
+    json.member("problem", print(call.plan.problem()));
     // As text: JSON's numbers are not exact beyond 2^53.
     json.member("seed", std::to_string(call.given.seed));
     json.member("offset", std::to_string(call.given.offset));
@@ -83,6 +83,7 @@ std::string description(const CallToSave& call, const std::vector<UsedKernel>& k
     if (!call.error.empty()) json.member("error", call.error);
     json.member("target", plan.target->name);
     json.member("family", family_of(plan));
+    if (plan.steps != nullptr) json.member("functions", word(FunctionsBy::interpreted));
     json.member("threads", plan.target->on_cpu() ? plan.workers : 0);
     json.member("kernels", [&] {
       json.list([&] {

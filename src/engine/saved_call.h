@@ -55,7 +55,7 @@ Status write_saved_call(const std::string& folder, const CallToSave&);
 struct SavedCall {
   Problem problem;
   std::string why, error;
-  std::string version, target, family, machine;
+  std::string version, target, family, functions, machine;
   int threads = 0;
   std::vector<UsedKernel> kernels;
   regard_arguments before = REGARD_ARGUMENTS_INIT;

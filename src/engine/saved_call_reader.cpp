@@ -109,6 +109,7 @@ class Reader {
     call_.version = text("version");
     call_.target = text("target");
     call_.family = text("family");
+    call_.functions = text("functions");
     const std::string gpu = text("machine/gpu");
     call_.machine = gpu.empty() ? text("machine/cpu") : gpu;
     if (Status status = number("threads", call_.threads); !status) return status;

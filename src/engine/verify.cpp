@@ -88,7 +88,7 @@ Status known_path(const std::string& requested) {
 Result<std::string> differences(const PreparedPlan& live, const regard_arguments& arguments,
                                 const std::string& requested) {
   if (Status status = known_path(requested); !status) return tl::unexpected(status.error());
-  const Problem& problem = live.best().problem;
+  const Problem& problem = live.problem();
   EngineOptions options;
   options.threads = live.best().workers;
   const Target* target = live.best().target;
@@ -124,7 +124,7 @@ Result<std::string> oracle_report(const PreparedPlan& live, const regard_argumen
   if (!there) return tl::unexpected(there.error());
   const Result<int> threads = thread_count(on_gpu ? 0 : live.best().workers);
   if (!threads) return tl::unexpected(threads.error());
-  return oracle::check_report(live.best().problem, there->arguments, *threads);
+  return oracle::check_report(live.problem(), there->arguments, *threads);
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ Status verify_if_asked(const PreparedPlan& live, const regard_arguments& argumen
     return invalid("REGARD_VERIFY: " + report.error().message);
   const std::string line = report ? fmt::format(" beside {}: {}", requested, *report)
                                   : fmt::format(": REGARD_VERIFY={}: {}", requested, report.error().message);
-  std::fputs(fmt::format("regard verify: {}{}\n", print(live.best().problem), line).c_str(), stderr);
+  std::fputs(fmt::format("regard verify: {}{}\n", print(live.problem()), line).c_str(), stderr);
   return {};
 }
 

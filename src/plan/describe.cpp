@@ -82,6 +82,7 @@ std::string to_json(const Explanation& explanation, const PlanFacts& facts) {
       json.member("by_cost", explanation.by_cost);
       json.member("chosen_by", word(explanation.chosen_by));
     }
+    if (!explanation.functions.empty()) json.member("functions", explanation.functions);
     if (!explanation.notes.empty()) json.member("notes", explanation.notes);
     if (explanation.plan) json.member("plan", [&] { write(json, *explanation.plan, facts); });
     json.member("problem", explanation.problem);
@@ -171,10 +172,7 @@ std::string to_text(const Group& group) {
 
 std::string to_text(const Explanation& explanation, bool all) {
   std::string text = fmt::format("{}\non {}\n", explanation.problem, explanation.target);
-  if (explanation.plan && print(explanation.plan->problem) != explanation.problem)
-    text += fmt::format("its functions are words already: {}\n", print(explanation.plan->problem));
-  if (explanation.plan && explanation.plan->steps != nullptr)
-    text += "its functions are interpreted, as there are no words for them\n";
+  if (!explanation.functions.empty()) text += explanation.functions + "\n";
   for (const Verdict& verdict : explanation.verdicts) {
     if (!all && !verdict.accepted) continue;
     const char* mark = verdict.chosen ? "chosen  " : verdict.accepted ? "accepted" : "refused ";

@@ -1,11 +1,18 @@
 #include "plan/fallback.h"
 
+#include "plan/function_words.h"
 #include "plan/kernel.h"
 
 namespace regard {
 
 std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
-  if (best.target->on_cpu()) {
+  const bool reads_as_word = best.words != nullptr && best.words->tensor;
+  if (reads_as_word && best.target->on_cpu() && options.functions == FunctionsBy::any) {
+    options.functions = FunctionsBy::interpreted;
+    if (options.family.empty() && options.strict) return {};
+  } else if (!options.family.empty() || options.strict) {
+    return {};
+  } else if (best.target->on_cpu()) {
     if (best.generic) return {};
     options.family = "generic";
   } else {
@@ -16,7 +23,7 @@ std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
   }
   options.recorded.clear();
   options.choose = nullptr;
-  Result<Plan> other = plan(best.problem, *best.target, options);
+  Result<Plan> other = plan(given_problem(best), *best.target, options);
   return other ? std::optional(std::move(*other)) : std::nullopt;
 }
 

@@ -1,12 +1,35 @@
 // Functions that words of a problem can say.
 #pragma once
 
+#include <array>
+#include <optional>
+#include <string>
+
 #include "problem/problem.h"
+#include "regard/regard.h"
 
 namespace regard {
 
-/// The problem with words in place of its functions, if there are words for both: causal masks and windows on
-/// both diagonals, sink tokens, a soft cap. Else the problem itself.
-Problem in_words(const Problem&);
+/// A captured tensor that kernels read in the role of a word, and its gradient likewise.
+struct CapturedAsWord {
+  int index = 0;                    ///< in `tensors=`
+  regard_role role = REGARD_BIAS;   ///< REGARD_ALIBI or REGARD_BIAS
+  std::array<int, 4> dimensions{};  ///< which of the role each of its own is; -1: its index is 0
+};
+
+/// A problem with words in place of its functions.
+struct FunctionWords {
+  Problem problem;                       ///< of the words
+  Problem functions;                     ///< as the caller gave it
+  std::optional<CapturedAsWord> tensor;  ///< the one that the functions read, if they read one
+};
+
+/// Causal masks and windows on both diagonals, sink tokens, a soft cap, ALiBi, elementwise bias. Fails, with
+/// the reason, if words do not say all functions of the problem, which must have one.
+Result<FunctionWords> in_words(const Problem&);
+
+/// What words require of the tensor that they read, and what happens to others; for a plan with such a
+/// tensor.
+std::string condition_of(const FunctionWords&, bool on_cpu);
 
 }  // namespace regard

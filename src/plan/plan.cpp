@@ -15,6 +15,7 @@
 #include "plan/refusal.h"
 #include "plan/rules.h"
 #include "plan/tuning.h"
+#include "problem/functions.h"
 
 namespace regard {
 namespace {
@@ -208,8 +209,8 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
   Result<Decision> decision = decide(problem, target, options, trials);
   if (!decision) return tl::unexpected(decision.error());
   Trial* best = decision->best;
-  const bool asked_for =
-      !options.family.empty() || decision->by == ChosenBy::caller || decision->by == ChosenBy::record;
+  const bool asked_for = !options.family.empty() || options.functions == FunctionsBy::interpreted ||
+                         decision->by == ChosenBy::caller || decision->by == ChosenBy::record;
   const bool too_slow =
       best != nullptr && options.strict && is_generic(*best->candidate.recipe) && !asked_for;
   if (best != nullptr && !too_slow && explanation == nullptr) return std::move(*best->plan);
@@ -241,7 +242,68 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
   return std::move(*best->plan);
 }
 
+Result<Plan> plan_sequences(const Problem& problem, const Target& target, const PlanOptions& options,
+                            Explanation* explanation) {
+  if (problem.b > 0) return plan_batch(problem, target, options, explanation);
+  // Without sequences nothing is launched; kernels are chosen as for one.
+  Problem of_one = problem;
+  of_one.b = 1;
+  const auto without_batch = [](Plan& planned) { planned.problem.b = 0, planned.workspace = {}; };
+  Result<Plan> planned = plan_batch(of_one, target, options, explanation);
+  if (planned) without_batch(*planned);
+  if (explanation != nullptr && explanation->plan) without_batch(*explanation->plan);
+  if (explanation != nullptr && !explanation->problem.empty()) explanation->problem = print(problem);
+  return planned;
+}
+
+Result<Plan> plan_interpreted(const Problem& problem, const Target& target, const PlanOptions& options,
+                              Explanation* explanation, std::string_view why) {
+  Result<Plan> planned = plan_sequences(problem, target, options, explanation);
+  if (explanation != nullptr)
+    explanation->functions =
+        fmt::format("its functions are not planned as words: {}; only generic kernels interpret them", why);
+  return planned;
+}
+
+Result<Plan> plan_words(FunctionWords words, const Target& target, const PlanOptions& options,
+                        Explanation* explanation) {
+  Result<Plan> planned = plan_sequences(words.problem, target, options, explanation);
+  const auto shared = std::make_shared<const FunctionWords>(std::move(words));
+  if (planned) planned->words = shared;
+  if (explanation == nullptr || explanation->problem.empty()) return planned;
+  if (explanation->plan) explanation->plan->words = shared;
+  explanation->problem = print(shared->functions);
+  explanation->functions = fmt::format("its functions are words already: {}", print(shared->problem));
+  if (shared->tensor) explanation->functions += "; " + condition_of(*shared, target.on_cpu());
+  return planned;
+}
+
 }  // namespace
+
+std::string_view word(FunctionsBy by) {
+  switch (by) {
+#define REGARD_WORD(name, word, doc) \
+  case FunctionsBy::name:            \
+    return word;
+    REGARD_FUNCTIONS_BY(REGARD_WORD)
+#undef REGARD_WORD
+  }
+  return "?";
+}
+
+Result<FunctionsBy> functions_by(std::string_view text) {
+  std::vector<std::string_view> words;
+#define REGARD_WORD(name, word, doc)                          \
+  if (text == word || text.empty()) return FunctionsBy::name; \
+  words.push_back(word);
+  REGARD_FUNCTIONS_BY(REGARD_WORD)
+#undef REGARD_WORD
+  return invalid(fmt::format("functions={} is not known{}", in_quotes(text), suggestion(text, words)));
+}
+
+const Problem& given_problem(const Plan& plan) {
+  return plan.words != nullptr ? plan.words->functions : plan.problem;
+}
 
 std::string_view word(ChosenBy by) {
   switch (by) {
@@ -273,21 +335,18 @@ std::string_view word(Family family) {
 Result<Plan> plan(const Problem& problem, const Target& target, const PlanOptions& options,
                   Explanation* explanation) {
   if (Status status = validate(problem); !status) return tl::unexpected(status.error());
-  if (const Problem words = in_words(problem); words != problem) {
-    Result<Plan> planned = plan(words, target, options, explanation);
-    if (explanation != nullptr && !explanation->problem.empty()) explanation->problem = print(problem);
-    return planned;
+  if (!has_function(problem)) {
+    if (options.functions == FunctionsBy::any) return plan_sequences(problem, target, options, explanation);
+    return invalid(fmt::format("functions={} is for a problem with score or keep; leave it out",
+                               word(options.functions)));
   }
-  if (problem.b > 0) return plan_batch(problem, target, options, explanation);
-  // Without sequences nothing is launched; kernels are chosen as for one.
-  Problem of_one = problem;
-  of_one.b = 1;
-  const auto without_batch = [](Plan& planned) { planned.problem.b = 0, planned.workspace = {}; };
-  Result<Plan> planned = plan_batch(of_one, target, options, explanation);
-  if (planned) without_batch(*planned);
-  if (explanation != nullptr && explanation->plan) without_batch(*explanation->plan);
-  if (explanation != nullptr && !explanation->problem.empty()) explanation->problem = print(problem);
-  return planned;
+  if (options.functions == FunctionsBy::interpreted)
+    return plan_interpreted(problem, target, options, explanation, "functions=interpreted");
+  Result<FunctionWords> words = in_words(problem);
+  if (words) return plan_words(std::move(*words), target, options, explanation);
+  if (options.functions == FunctionsBy::words)
+    return refused(fmt::format("functions=words is not possible: {}; leave it out", words.error().message));
+  return plan_interpreted(problem, target, options, explanation, words.error().message);
 }
 
 }  // namespace regard

@@ -23,6 +23,7 @@ std::string_view word(Family);
 
 struct Kernel;
 struct FunctionSteps;
+struct FunctionWords;
 
 struct Stage {
   const Kernel* kernel = nullptr;
@@ -49,6 +50,7 @@ struct Plan {
   int rotated_q = WorkspaceLayout::none;       ///< the part with the queries after rope
   int function = WorkspaceLayout::none;        ///< the part with `steps` and the tensors that they read
   std::shared_ptr<const FunctionSteps> steps;  ///< of a problem's functions, where a kernel interprets them
+  std::shared_ptr<const FunctionWords> words;  ///< where words stand in for the functions of the caller
   int scratch = WorkspaceLayout::none;         ///< cpu: the part with the private memory of all threads
   double cost_seconds = 0;                     ///< the cost model's estimate
 };
@@ -63,6 +65,21 @@ struct Ranked {
 /// returns the name of one, or an empty name for the first. An error refuses the problem.
 using Choose = std::function<Result<std::string>(const Problem&, const Target&, std::span<const Ranked>)>;
 
+/// The problem as the caller gave it; `plan.problem` can have words in place of its functions.
+const Problem& given_problem(const Plan&);
+
+/// By what the functions of a problem are computed.
+#define REGARD_FUNCTIONS_BY(X)                                             \
+  X(any, "any", "by words where they say the functions, else interpreted") \
+  X(words, "words", "by words, or refused")                                \
+  X(interpreted, "interpreted", "interpreted, or refused")
+#define REGARD_ENUMERATOR(name, word, doc) name,
+enum class FunctionsBy : std::uint8_t { REGARD_FUNCTIONS_BY(REGARD_ENUMERATOR) };
+#undef REGARD_ENUMERATOR
+std::string_view word(FunctionsBy);
+/// An empty text is `any`.
+Result<FunctionsBy> functions_by(std::string_view text);
+
 struct PlanOptions {
   int threads = 1;                    ///< cpu
   std::string family;                 ///< empty: any; else only candidates of this family, kernel or name
@@ -70,6 +87,7 @@ struct PlanOptions {
   bool strict = false;                ///< refuse to fall back to a slower family
   std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known
   Choose choose;         ///< the caller's own choice, or empty
+  FunctionsBy functions = FunctionsBy::any;
 };
 
 /// What decides among accepted candidates; each takes precedence over those above it. Where a problem is
@@ -97,6 +115,7 @@ struct Verdict {
 
 struct Explanation {
   std::string problem, target;
+  std::string functions;  ///< of a problem that has some: how they are computed, and why so
   std::vector<Verdict> verdicts;
   /// The chosen plan.
   std::optional<Plan> plan;

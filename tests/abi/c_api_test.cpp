@@ -246,7 +246,7 @@ TEST(CApi, ASizeThatNoVersionHasIsASentence) {
   EXPECT_EQ(create(), REGARD_OK) << message();
   newer.more = 1;
   EXPECT_EQ(create(), REGARD_INVALID);
-  EXPECT_THAT(message(), HasSubstr("regard_plan_options.size is 40"));
+  EXPECT_THAT(message(), HasSubstr("regard_plan_options.size is 48"));
   newer.options.size = sizeof(regard_plan_options) - 1;
   EXPECT_EQ(create(), REGARD_INVALID);
   EXPECT_THAT(message(), HasSubstr("set it with REGARD_PLAN_OPTIONS_INIT"));

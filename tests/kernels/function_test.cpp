@@ -1,12 +1,15 @@
-// Functions of the score and the mask, interpreted by the generic kernels, against the oracle.
-#include <gtest/gtest.h>
+// Functions of the score and the mask, interpreted by the generic kernels, and as words, against the oracle.
+#include <gmock/gmock.h>
 
+#include <algorithm>
 #include <random>
 
 #include "kernels/support.h"
 
 namespace regard::test {
 namespace {
+
+using testing::HasSubstr;
 
 /// A function and its tensors.
 const std::vector<std::string> functions = {
@@ -41,11 +44,11 @@ std::string with_grads(const std::string& function) {
   return function;
 }
 
-/// The generic kernels of all CPUs that this one can be.
+/// The generic kernels of all CPUs that this one can be, as interpreters.
 std::vector<Path> generic_kernels() {
   std::vector<Path> paths;
   for (const std::string& target : runnable_targets())
-    if (!is_gpu(target)) paths.push_back({target, "generic", 2});
+    if (!is_gpu(target)) paths.push_back({target, "generic", 2, 1, "interpreted"});
   return paths;
 }
 
@@ -163,32 +166,134 @@ TEST(Functions, AtRandom) {
   }
 }
 
-/// What a word says is the same, bit for bit, as its function interpreted.
-TEST(Functions, AreAsGoodAsWords) {
-  const struct {
-    const char *function, *words;
-  } pairs[] = {{"keep=kv<=p&&h>=0", "mask=causal"},
-               {"keep=kv<=p&&p-kv<9&&h>=0", "mask=window:8,0"},
-               {"keep=(kv<3||p-kv<9)&&kv<=p&&h>=0", "mask=window:8,0,sink=3"}};
-  for (const auto& [function, words] : pairs) {
+/// What is computed as a word has the bits of the word, and is as good as what is interpreted.
+struct InWords {
+  const char *function, *words;
+};
+const std::vector<InWords> in_words = {
+    {"keep=kv<=p", "mask=causal"},
+    {"keep=kv<=p&&p-kv<9", "mask=window:8,0"},
+    {"keep=(kv<3||p-kv<9)&&kv<=p", "mask=window:8,0,sink=3"},
+    {"score=3.0*tanh(s/3.0)", "softcap=3"},
+    {"score=s-slope[h]*abs(kv-p) tensors=slope:fp32[1]", "bias=alibi"},
+    {"score=s+slope[b,h]*(kv-p) keep=kv<=p tensors=slope:fp32[2]", "bias=alibi_b mask=causal"},
+    {"score=3.0*tanh(s/3.0)+m[b,h,q,kv] tensors=m:fp32[4]", "softcap=3 bias=bh bias_type=fp32"},
+    {"score=s+m[h,q,kv] keep=kv<=q tensors=m:fp32[3]", "bias=1h bias_type=fp32 mask=causal_top_left"},
+    {"score=s+m[0,0,q,kv] tensors=m:fp32[4]", "bias=11 bias_type=fp32"},
+};
+
+/// The outputs of a run of a problem in words with the tensors of a case.
+std::string run_words(Case& c, const std::string& text, const Path& path, regard_role of_captured) {
+  regard_arguments arguments = c.arguments();
+  const Problem words = parse(text).value();
+  const auto move = [&](regard_role from, regard_role to) {
+    if (tensor_use(words, to) == REGARD_UNUSED) return;
+    regard_tensor tensor = arguments.tensor[from];
+    const TensorSpec spec = tensor_spec(words, to);
+    const auto missing = static_cast<std::int32_t>(spec.shape.size()) - tensor.rank;
+    std::copy_backward(tensor.shape, tensor.shape + tensor.rank, tensor.shape + spec.shape.size());
+    std::copy_backward(tensor.strides, tensor.strides + tensor.rank, tensor.strides + spec.shape.size());
+    std::fill_n(tensor.shape, missing, 1);
+    std::fill_n(tensor.strides, missing, 0);
+    tensor.rank += missing;
+    arguments.tensor[to] = tensor;
+  };
+  move(REGARD_CAPTURED_0, of_captured);
+  move(REGARD_GRAD_CAPTURED_0, REGARD_GRAD_BIAS);
+  arguments.tensor[REGARD_CAPTURED_0] = arguments.tensor[REGARD_GRAD_CAPTURED_0] = {};
+  regard_problem* problem = nullptr;
+  EXPECT_EQ(regard_problem_parse(text.c_str(), &problem), REGARD_OK) << regard_status_message();
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.target = path.target.c_str();
+  options.family = path.family.c_str();
+  options.threads = path.threads;
+  const regard_status status = regard_attention(problem, &options, &arguments);
+  regard_problem_destroy(problem);
+  return status == REGARD_OK ? "" : regard_status_message();
+}
+
+/// The bits of all outputs.
+std::vector<std::vector<std::uint8_t>> outputs_of(const Case& c) {
+  std::vector<std::vector<std::uint8_t>> all;
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
+    if (const auto role = static_cast<regard_role>(i); is_written(tensor_use(c.problem(), role)))
+      all.push_back(c.bytes(role));
+  return all;
+}
+
+TEST(FunctionsInWords, HaveTheBitsOfWords) {
+  for (const auto& [function, words] : in_words) {
     for (const std::string pass : {"fwd", "bwd"}) {
-      const std::string sizes = pass + " fp32 b=2 h=2 sq=21 sk=70 d=8 ";
-      Case c(sizes + function);
-      const Path path = generic_kernels().front();
-      ASSERT_EQ(run(c, path), "");
-      const regard_role output = pass == "fwd" ? REGARD_O : REGARD_GRAD_K;
-      const std::vector<std::uint8_t> interpreted = c.bytes(output);
+      const bool learned = pass == "bwd" && std::string_view(function).find("=m:") != std::string_view::npos;
+      const std::string sizes = pass + " bf16 b=2 hq=4 hk=2 sq=21 sk=70 d=16 ";
+      Case c(sizes + function + (learned ? " grads=m" : ""));
+      const Path path{runnable_targets().front(), "generic", 2, 1, "words"};
+      ASSERT_EQ(run(c, path), "") << c.description();
+      const auto by_function = outputs_of(c);
       c.poison_outputs();
-      regard_problem* problem = nullptr;
-      ASSERT_EQ(regard_problem_parse((sizes + words).c_str(), &problem), REGARD_OK)
-          << regard_status_message();
-      regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
-      options.target = path.target.c_str();
-      options.family = "generic";
-      EXPECT_EQ(regard_attention(problem, &options, &c.arguments()), REGARD_OK) << regard_status_message();
-      regard_problem_destroy(problem);
-      EXPECT_EQ(c.bytes(output), interpreted) << words;
+      const regard_role role =
+          std::string_view(words).find("alibi") != std::string_view::npos ? REGARD_ALIBI : REGARD_BIAS;
+      ASSERT_EQ(run_words(c, sizes + words + (learned ? " dbias" : ""), path, role), "") << words;
+      EXPECT_EQ(outputs_of(c), by_function) << c.description();
     }
+  }
+}
+
+TEST(FunctionsInWords, AreRight) {
+  for (const auto& [function, words] : in_words) {
+    const bool learned = std::string_view(function).find("=m:") != std::string_view::npos;
+    expect_right_by_each(
+        std::string("bwd fp32 b=2 h=2 sq=21 sk=70 d=8 ") + function + (learned ? " grads=m" : ""),
+        {{"", "generic", 2, 1, "words"}, {"", "generic", 2, 1, "interpreted"}});
+  }
+  for (const char* more : {"varlen lengths", "paged=16 lengths lse", "dropout=0.2 sink", "ranges bits"})
+    expect_right(std::string("fwd bf16 b=3 hq=4 hk=2 sq=5 sk=70 d=16 score=s+m[b,h,q,kv] "
+                             "tensors=m:fp32[4] ") +
+                     more,
+                 {"", "generic", 2, 1, "words"});
+}
+
+/// A case with another tensor in place of the captured one.
+struct Reshaped {
+  const char* what;
+  std::vector<std::int64_t> shape, strides;
+  regard_dtype dtype = REGARD_FP32;
+  const char* why;  ///< of a word that does not take it; empty: it does
+};
+
+TEST(FunctionsInWords, TakeTensorsWhoseIndicesAreNotClamped) {
+  const std::string text = "fwd fp32 b=2 h=2 sq=5 sk=9 d=8 score=s+m[b,q,kv] tensors=m:fp32[3]";
+  const std::vector<Reshaped> tensors = {
+      {"its own sizes", {2, 5, 9}, {45, 9, 1}, REGARD_FP32, ""},
+      {"larger ones", {3, 7, 12}, {84, 12, 1}, REGARD_FP32, ""},
+      {"one row and one sequence", {1, 1, 9}, {9, 9, 1}, REGARD_FP32, ""},
+      {"other order in memory", {2, 5, 9}, {9, 18, 1}, REGARD_FP32, ""},
+      {"keys that are apart", {2, 5, 9}, {90, 18, 2}, REGARD_FP32, "must be contiguous (stride 1)"},
+      {"fewer rows",
+       {2, 3, 9},
+       {27, 9, 1},
+       REGARD_FP32,
+       "tensor 'm (captured_0)' has shape [2, 3, 9], and the word reads each of 5 elements in dimension 1"},
+      {"one key", {2, 5, 1}, {5, 1, 1}, REGARD_FP32, "must be contiguous (stride 1)"},
+      {"bf16", {2, 5, 9}, {45, 9, 1}, REGARD_BF16, "tensor 'm (captured_0)' is bf16; the problem needs fp32"},
+  };
+  std::vector<float> numbers(400);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 13) * 0.25f - 1;
+  for (const Reshaped& one : tensors) {
+    Case c(text);
+    regard_tensor& m = c.arguments().tensor[REGARD_CAPTURED_0];
+    m = {numbers.data(), one.dtype, 3, {}, {}};
+    std::ranges::copy(one.shape, m.shape);
+    std::ranges::copy(one.strides, m.strides);
+    const oracle::Outputs expected = oracle::run(c.problem(), c.arguments()).value();
+    EXPECT_EQ(run(c, {}), "") << one.what;
+    EXPECT_EQ(c.mistakes(expected), "") << one.what;
+    const std::string refusal = run(c, {"", "", 2, 1, "words"});
+    EXPECT_EQ(refusal.empty(), one.why[0] == 0) << one.what << ": " << refusal;
+    EXPECT_THAT(refusal, HasSubstr(one.why)) << one.what;
+    c.poison_outputs();
+    EXPECT_EQ(run(c, {"", "generic"}), "") << one.what;
+    EXPECT_EQ(c.mistakes(expected), "") << one.what;
   }
 }
 

@@ -147,6 +147,7 @@ std::string run(Case& c, const Path& path) {
   options.target = path.target.empty() ? nullptr : path.target.c_str();
   options.family = path.family.empty() ? nullptr : path.family.c_str();
   options.threads = path.threads;
+  options.functions = path.functions.c_str();
   regard_plan* plan = nullptr;
   regard_status status = regard_problem_parse(print(c.problem()).c_str(), &problem);
   if (status == REGARD_OK) status = regard_plan_create(problem, &options, &plan);

@@ -29,7 +29,8 @@ struct Path {
   std::string target;  ///< "cpu-avx2"; empty: the best of this machine
   std::string family;  ///< "generic", "forward", ...; empty: any
   int threads = 2;
-  int runs = 1;  ///< consecutive runs in the same workspace
+  int runs = 1;                ///< consecutive runs in the same workspace
+  std::string functions = {};  ///< how score= and keep= are computed: "words", "interpreted"; empty: either
 };
 
 /// CPU targets that this machine can run, best first.

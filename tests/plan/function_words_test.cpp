@@ -11,8 +11,11 @@ namespace {
 
 const std::string words = "fwd bf16 b=2 h=4 sq=64 sk=96 d=16";
 
-std::string in_words_of(const std::string& function) {
-  return print(in_words(*parse(words + " " + function))).substr(words.size());
+std::string in_words_of(const std::string& function, const std::string& before = words) {
+  const Result<Problem> problem = parse(before + " " + function);
+  if (!problem) return problem.error().message;
+  const Result<FunctionWords> found = in_words(*problem);
+  return found ? print(found->problem).substr(before.size()) : found.error().message;
 }
 
 TEST(FunctionsInWords, AreMasksAndCaps) {
@@ -44,8 +47,81 @@ TEST(FunctionsInWords, StayWhatNoWordSays) {
         "keep=kv<=q+n[0] tensors=n:int32[1]"}) {
     const Result<Problem> problem = parse(words + " " + function);
     ASSERT_TRUE(problem) << problem.error().message;
-    EXPECT_EQ(in_words(*problem), *problem) << function;
+    EXPECT_FALSE(in_words(*problem)) << function;
   }
+}
+
+TEST(FunctionsInWords, ReadATensorAsALiBi) {
+  for (const char* function : {"score=s-slope[h]*abs(kv-p)", "score=s-abs(p-kv)*slope[h]",
+                               "score=s+-slope[h]*abs(kv-p)", "score=-slope[h]*float(abs(q+sk-sq-kv))+s",
+                               "score=s-slope[h]*abs(kv-q-32)", "score=s+-1.0*slope[h]*abs(float(kv-p))"})
+    EXPECT_EQ(in_words_of(std::string(function) + " tensors=slope:fp32[1]"), " bias=alibi") << function;
+  EXPECT_EQ(in_words_of("score=s-slope[b,h]*abs(kv-p) tensors=slope:fp32[2]"), " bias=alibi_b");
+  EXPECT_EQ(in_words_of("score=9.0*tanh(s/9.0)-slope[h]*abs(kv-p) tensors=slope:fp32[1]"),
+            " bias=alibi softcap=9");
+  // Without abs where no key after p is seen.
+  EXPECT_EQ(in_words_of("score=s+slope[h]*(kv-p) keep=kv<=p tensors=slope:fp32[1]"),
+            " mask=causal bias=alibi");
+  EXPECT_EQ(in_words_of("score=s-(p-kv)*slope[h] mask=window:9,0 tensors=slope:fp32[1]"),
+            " mask=window:9,0 bias=alibi");
+  EXPECT_EQ(
+      in_words_of("score=s+slope[h]*(kv-q) keep=q>=kv tensors=slope:fp32[1]", "fwd bf16 b=2 h=4 s=64 d=16"),
+      " mask=causal_top_left bias=alibi");
+}
+
+TEST(FunctionsInWords, DoNotReadOtherDistancesAsALiBi) {
+  const struct {
+    const char *function, *why;
+  } cases[] = {
+      {"score=s+slope[h]*abs(kv-p)", "no word says score"},
+      {"score=s-slope[h]*abs(kv-q)", "no word says score"},
+      {"score=s-slope[h]*abs(kv-p-1)", "no word says score"},
+      {"score=s-slope[hk]*abs(kv-p)", "no word says score"},
+      {"score=s-slope[h]*slope[h]*abs(kv-p)", "no word says score"},
+      {"score=s-slope[h]*0.5*abs(kv-p)", "no word says score"},
+      {"score=s*2.0-slope[h]*abs(kv-p)", "no word says score"},
+      {"score=s-slope[h]*(kv-p) keep=kv<=p", "no word says score"},
+      {"score=s-slope[h]*abs(kv-p) keep=kv<7", "no word says keep"},
+      {"score=s+slope[h]*(kv-p)",
+       "slope*(kv-p) is ALiBi only where no row sees a key after p, as with keep=kv<=p; -slope*abs(kv-p) "
+       "always"},
+      {"score=s-slope[h]*abs(kv-q-32) lengths", "no word says score"},
+  };
+  for (const auto& [function, why] : cases)
+    EXPECT_EQ(in_words_of(std::string(function) + " tensors=slope:fp32[1]"), why) << function;
+  EXPECT_EQ(in_words_of("score=s-slope[h]*abs(kv-p) tensors=slope:fp32[1] grads=slope",
+                        "bwd bf16 b=2 h=4 sq=64 sk=96 d=16"),
+            "ALiBi as a word has no gradient of slope");
+  EXPECT_EQ(
+      in_words_of("score=s+slope[h]*(kv-p) keep=kv<=q tensors=slope:fp32[1]",
+                  "fwd bf16 b=2 h=4 sq=96 sk=64 d=16"),
+      "slope*(kv-p) is ALiBi only where no row sees a key after p, as with keep=kv<=p; -slope*abs(kv-p) "
+      "always");
+}
+
+TEST(FunctionsInWords, ReadATensorAsAnElementwiseBias) {
+  const struct {
+    const char *function, *word;
+  } cases[] = {
+      {"score=s+m[b,h,q,kv] tensors=m:fp32[4]", " bias=bh bias_type=fp32"},
+      {"score=m[kv,q,h]+s tensors=m:fp32[3]", " bias=1h bias_type=fp32"},
+      {"score=s+m[b,0,q,kv] tensors=m:fp32[4]", " bias=b1 bias_type=fp32"},
+      {"score=s+m[q,kv] keep=kv<=p tensors=m:fp32[2]", " mask=causal bias=11 bias_type=fp32"},
+      {"score=s+m[b,kv] tensors=m:fp32[2]", " bias=b1 bias_type=fp32"},
+      {"score=s-m[q,kv] tensors=m:fp32[2]", "no word says score"},
+      {"score=s+m[q,kv] tensors=m:int32[2]", "no word says score"},
+      {"score=s+m[p,kv] tensors=m:fp32[2]", "no word says score"},
+      {"score=s+m[1,q,kv] tensors=m:fp32[3]", "no word says score"},
+      {"score=s+m[q,kv-1] tensors=m:fp32[2]", "no word says score"},
+      {"score=s+m[kv,kv] tensors=m:fp32[2]", "no word says score"},
+      {"score=s+m[b,h,q] tensors=m:fp32[3]", "m is the same for all keys, and no word says that"},
+  };
+  for (const auto& [function, word] : cases) EXPECT_EQ(in_words_of(function), word) << function;
+  const std::string bwd = "bwd bf16 b=2 h=4 sq=64 sk=96 d=16";
+  EXPECT_EQ(in_words_of("score=s+m[h,q,kv] tensors=m:fp32[3] grads=m", bwd), " bias=1h bias_type=fp32 dbias");
+  EXPECT_EQ(in_words_of("score=s+m[h,q,kv] tensors=m:fp32[3]", bwd), " bias=1h bias_type=fp32");
+  EXPECT_EQ(in_words_of("score=s+m[h,kv] tensors=m:fp32[2] grads=m", bwd),
+            "a bias as a word has no gradient of m, which is the same for all rows");
 }
 
 TEST(FunctionsInWords, HaveTheSameKernels) {
@@ -58,6 +134,71 @@ TEST(FunctionsInWords, HaveTheSameKernels) {
   EXPECT_THAT(to_text(explanation),
               testing::HasSubstr("its functions are words already: " + words + " mask=causal"));
   EXPECT_THAT(to_text(explanation), testing::StartsWith(words + " keep=kv<=p\n"));
+  const Result<Plan> of_tensor =
+                         plan(*parse(words + " score=s+m[q,kv] tensors=m:fp32[2]"), target, {}, &explanation),
+                     of_bias = plan(*parse(words + " bias=11 bias_type=fp32"), target, {});
+  ASSERT_TRUE(of_tensor) << of_tensor.error().message;
+  EXPECT_EQ(print(of_tensor->stages[0].key), print(of_bias->stages[0].key));
+  EXPECT_THAT(
+      to_text(explanation),
+      testing::HasSubstr("m is read as bias, fp32 [1, 1, 64, 96]; if its type or sizes do not fit, the "
+                         "call is refused\n"));
+}
+
+TEST(FunctionsInWords, HaveTheKernelsOfTheirWords) {
+  const struct {
+    const char *function, *word;
+  } cases[] = {
+      {"score=3.0*tanh(s/3.0) keep=kv<=p&&p-kv<9", "softcap=3 mask=window:8,0"},
+      {"score=s+slope[b,h]*(kv-p) keep=kv<=p tensors=slope:fp32[2]", "bias=alibi_b mask=causal"},
+      {"score=3.0*tanh(s/3.0)+m[b,h,q,kv] tensors=m:fp32[4]", "softcap=3 bias=bh bias_type=fp32"},
+      {"score=s+m[h,q,kv] keep=kv<=q tensors=m:fp32[3]", "bias=1h bias_type=fp32 mask=causal_top_left"},
+  };
+  for (const auto& [function, word] : cases) {
+    for (const char* target : {"cpu-avx2", "sm_90a", "sm_80", "gfx942"}) {
+      for (const std::string pass : {"fwd", "bwd"}) {
+        const std::string sizes = pass + " bf16 b=2 hq=4 hk=2 sq=640 sk=960 d=64 ";
+        const bool learned =
+            pass == "bwd" && std::string_view(function).find("=m:") != std::string_view::npos;
+        const Result<Plan> of_function = plan(*parse(sizes + function + (learned ? " grads=m" : "")),
+                                              **find_target(target), {}),
+                           of_word = plan(*parse(sizes + word + (learned ? " dbias" : "")),
+                                          **find_target(target), {});
+        ASSERT_TRUE(of_function && of_word) << function << " on " << target;
+        ASSERT_EQ(of_function->stages.size(), of_word->stages.size());
+        for (std::size_t i = 0; i < of_word->stages.size(); ++i)
+          EXPECT_EQ(print(of_function->stages[i].key), print(of_word->stages[i].key));
+        EXPECT_EQ(of_function->workspace.total, of_word->workspace.total);
+      }
+    }
+  }
+}
+
+TEST(FunctionsInWords, AreAskedForOrRefused) {
+  const Target& target = **find_target("cpu-generic");
+  const auto refusal = [&target](const std::string& function, FunctionsBy by) {
+    PlanOptions options;
+    options.functions = by;
+    Explanation explanation;
+    const Result<Plan> made = plan(*parse(words + " " + function), target, options, &explanation);
+    return made ? explanation.functions : made.error().message;
+  };
+  EXPECT_EQ(refusal("keep=kv<=p", FunctionsBy::words),
+            "its functions are words already: " + words + " mask=causal");
+  EXPECT_EQ(
+      refusal("keep=kv<=p", FunctionsBy::interpreted),
+      "its functions are not planned as words: functions=interpreted; only generic kernels interpret them");
+  EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::words),
+            "functions=words is not possible: no word says keep; leave it out");
+  EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::any),
+            "its functions are not planned as words: no word says keep; only generic kernels interpret them");
+  EXPECT_EQ(refusal("mask=causal", FunctionsBy::words),
+            "functions=words is for a problem with score or keep; leave it out");
+  PlanOptions interpreted;
+  interpreted.functions = FunctionsBy::interpreted;
+  EXPECT_FALSE(plan(*parse(words + " keep=kv<=p"), **find_target("sm_90a"), interpreted));
+  EXPECT_EQ(functions_by("interpretd").error().message,
+            "functions='interpretd' is not known; did you mean 'interpreted'?");
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ def test_options_are_the_library_s_tensors_and_words():
         "target",
         "family",
         "threads",
+        "functions",
         "stream",
         "window",
         "offset",
