@@ -60,7 +60,7 @@ def test_out_lse_and_gradients(case):
     torch.testing.assert_close(lse, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("case", [MATRIX[0], MATRIX[2], MATRIX[9]], ids=describe)
+@pytest.mark.parametrize("case", part_of([MATRIX[0], MATRIX[2], MATRIX[9]]), ids=describe)
 def test_dropout(case):
     tensors = case.numbers()
     inputs = leaves(*tensors[:3])
@@ -113,7 +113,7 @@ def packed(parts, index):
     return torch.cat([tensors[index][0] for _, tensors in parts])
 
 
-@pytest.mark.parametrize("case", VARLEN, ids=describe)
+@pytest.mark.parametrize("case", part_of(VARLEN), ids=describe)
 def test_packed_sequences_are_each_a_call(case):
     parts = sequences(case, LENGTHS)
     lengths_q, lengths_k = zip(*LENGTHS)
