@@ -3,6 +3,8 @@
 import pytest
 from part import part_of
 
+pytestmark = pytest.mark.no_compiler  # so that there are such tests without PyTorch and JAX, too
+
 
 def test_each_case_is_in_a_part_and_the_first_in_all(monkeypatch):
     parts = []
