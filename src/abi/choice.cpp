@@ -1,11 +1,8 @@
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "abi/handles.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "engine/choice.h"
 #include "engine/tuning.h"
 
@@ -14,8 +11,7 @@ using namespace regard::c_api;  // NOLINT
 
 namespace {
 
-/// Wraps the caller's C function for plans. An unknown name gives a warning, and the plan decides what
-/// happens then.
+/// Wraps the caller's C function for plans.
 Choose asking(regard_choice choose, void* context) {
   return [choose, context](const Problem& problem, const Target& target,
                            std::span<const Ranked> candidates) -> Result<std::string> {
@@ -31,9 +27,6 @@ Choose asking(regard_choice choose, void* context) {
     if (answer == nullptr) return std::string();
     if (answer[0] == '\0')
       return refused(fmt::format("the caller's own choice of kernels failed for '{}'", print(problem)));
-    if (std::ranges::find(candidates, answer, &Ranked::candidate) == candidates.end())
-      warn_once(fmt::format("the caller's choice {} is no candidate for '{}' on {}, so it does not count",
-                            in_quotes(answer), print(problem), target.name));
     return std::string(answer);
   };
 }
@@ -62,13 +55,14 @@ regard_status regard_tuning_record(const regard_problem* problem, const regard_p
     if (candidates == nullptr) return report(null_argument("candidates").value());
     if (seconds == nullptr) return report(null_argument("seconds").value());
     if (record == nullptr) return report(null_argument("record").value());
-    if (count < 1) return report(REGARD_INVALID, fmt::format("count is {}; a record has a candidate", count));
+    if (count < 1)
+      return report(REGARD_INVALID, fmt::format("count is {}; a record needs at least one candidate", count));
     std::vector<MeasuredCandidate> measured;
     for (int64_t i = 0; i < count; ++i) {
       if (candidates[i] == nullptr) return report(null_argument(fmt::format("candidates[{}]", i)).value());
       if (!(seconds[i] > 0) || !std::isfinite(seconds[i]))
         return report(REGARD_INVALID,
-                      fmt::format("seconds[{}] is {}; a call takes some time", i, seconds[i]));
+                      fmt::format("seconds[{}] is {}; it must be positive and finite", i, seconds[i]));
       measured.push_back({candidates[i], seconds[i]});
     }
     const Result<EngineOptions> chosen = engine_options(options);

@@ -19,7 +19,8 @@ Result<Record::Line> parse_line(std::string_view line, int number) {
   const std::size_t at = line.find(bar_of_record);
   if (at == std::string_view::npos) {
     return invalid(fmt::format(
-        "{} is no line of a record; one reads 'cpu-avx2 | fwd bf16 b=1 h=8 s=512 d=64'", in_quotes(line)));
+        "{} is not a line that REGARD_RECORD writes, such as 'cpu-avx2 | fwd bf16 b=1 h=8 s=512 d=64'",
+        in_quotes(line)));
   }
   const Result<const Target*> target = find_target(line.substr(0, at));
   if (!target) return tl::unexpected(target.error());

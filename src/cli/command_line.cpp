@@ -39,7 +39,7 @@ integers are taken if all values fit, and results are written as float32. A bwd 
 )";
 
 constexpr const char* bench_footer = R"(
-Prints one JSON object a line for each problem, target and family: medians of rounds that visit all of them in turn.
+Prints a line of JSON for each problem, target and family: medians over rounds, each of which measures all of them.
   regard bench fwd bf16 h=16 s=4096 d=128 mask=causal
   regard bench fwd fp32 h=8 s=512 d=64 --family forward,generic
   regard bench --problems problems.txt --rounds 15 > results.jsonl
@@ -47,12 +47,12 @@ Prints one JSON object a line for each problem, target and family: medians of ro
 )";
 
 constexpr const char* tune_footer = R"(
-Measures the candidates of each problem on this machine, in turns and with a cold cache, and writes the one to use into
-a file of tuning records, which REGARD_TUNING=FILE follows (docs/tuning.md). Ctrl-C keeps what is known by then.
+Measures the candidates of each problem on this machine, alternately and with a cold cache, and writes the one to use
+into a file of tuning records, for REGARD_TUNING=FILE (docs/tuning.md). Ctrl-C keeps the records measured so far.
   regard tune "fwd bf16 hq=32 hk=8 sq=1 sk=8192 d=128" --out my.tuning
   REGARD_RECORD=seen.txt ./program; regard tune --record seen.txt --out my.tuning --seconds 600
   regard tune --manifest te.toml --out my.tuning
-  regard tune --check my.tuning     # measures again; exit code 1: a record is not the fastest any more
+  regard tune --check my.tuning     # measures again; exit code 1: another candidate is now faster
 )";
 
 constexpr const char* explain_footer = R"(
@@ -74,9 +74,9 @@ same bits, or within the bound of another order of sums where bits may differ; 1
 )";
 
 constexpr const char* report_footer = R"(
-One HTML file that needs no other: the machine, kernels by tier, and what the files say as tables and curves. They are
-what bench, run --json, rerun --json and tune --check --json print, files of bench/results, tuning records, and the
-lines of REGARD_VERIFY.
+A single HTML file: the machine, kernels by tier, and the contents of the files as tables and curves. The files are
+output of bench, run --json, rerun --json and tune --check --json, files of bench/results, tuning records, and the
+lines that REGARD_VERIFY prints.
   regard bench --problems problems.txt > bench.jsonl
   regard rerun saved/call-0001 --oracle --json > rerun.json
   regard report bench.jsonl rerun.json --out report.html
@@ -84,8 +84,8 @@ lines of REGARD_VERIFY.
 
 constexpr const char* build_footer = R"(
 A manifest is a TOML file that names targets, outputs and the problems to have kernels for; docs/build.md has its keys.
-  regard build te.toml --check         # how many kernels it comes to, table by table
-  regard build te.toml --list --json   # which
+  regard build te.toml --check         # how many kernels each table needs
+  regard build te.toml --list --json   # which ones
   regard build te.toml --output te --jobs 2
 )";
 
@@ -289,12 +289,12 @@ void CommandLine::add_tune() {
   number(tune, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
   tune->add_option("--problems", request.problems, "File with one problem per line; - is standard input")
       ->check(empty_word);
-  words(tune, "--record", request.record, "The problems that REGARD_RECORD wrote into a file");
+  words(tune, "--record", request.record, "A file of problems that REGARD_RECORD wrote");
   words(tune, "--manifest", request.manifest,
         "The problems of a manifest, for those of its targets that run here");
-  words(tune, "--out", request.out, "The file of tuning records; what it has for other problems stays");
+  words(tune, "--out", request.out, "The file of tuning records; records of other problems are kept");
   words(tune, "--check", request.check_file, "Measure the records of this file again");
-  number(tune, "--seconds", request.seconds, "How long it may take in all", 0, most_seconds);
+  number(tune, "--seconds", request.seconds, "Time limit for all problems together", 0, most_seconds);
   number(tune, "--seed", request.seed, "Seed of the random inputs");
 }
 
@@ -320,11 +320,11 @@ void CommandLine::add_others() {
   rerun->add_flag("--oracle", request.oracle, "Also judge both results by the fp64 oracle");
 
   CLI::App* report =
-      verb("report", "Write a page about this machine and what files of results say", report_footer);
+      verb("report", "Write an HTML page about this machine and files of results", report_footer);
   words(report, "file", request.paths, "Files of bench, run --json, rerun --json, tune or REGARD_VERIFY");
   words(report, "-o,--out", request.out, "The page; by default report.html");
 
-  CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
+  CLI::App* build = verb("build", "Build the kernels of a manifest ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();
   words(build, "--output", request.output, "Folder; by default NAMESPACE-build next to the manifest");
   number(build, "--jobs", request.threads, "Compiles at a time; 0: as many as cores and memory allow", 0,
@@ -344,14 +344,13 @@ void CommandLine::add_others() {
       ->delimiter(',')
       ->allow_extra_args(false);
   words(prebuild, "--manifest", request.manifest, "The kernels of a manifest, for its targets");
-  words(prebuild, "--record", request.record, "Those of the problems that REGARD_RECORD wrote into a file");
+  words(prebuild, "--record", request.record, "The kernels of a file of problems that REGARD_RECORD wrote");
   number(prebuild, "--sample", request.sample,
-         "Only so many kernels of each target, always the same ones; 0 is all", 0, most_kernels);
+         "At most this many kernels of each target, always the same; 0 is all", 0, most_kernels);
   number(prebuild, "--threads", request.threads, "Compiles at a time; 0 is all cores", 0, most_threads);
   prebuild->add_flag("--strict", request.strict,
-                     "Exit code 1 when a GPU kernel spills, has a stack, lacks its matrix instructions, or "
-                     "has what slows it "
-                     "down by its compiler's word or in its code");
+                     "Exit code 1 when a GPU kernel spills, has a stack frame, lacks matrix instructions, or "
+                     "its compiler or its code shows another cause of slowness");
 
   const auto word_and_files = [&](CLI::App* app, const char* word, const char* files) {
     app->add_option("verb", request.words, word)

@@ -208,21 +208,21 @@ std::string reruns_section(const std::vector<Rerun>& reruns) {
 std::string tuned_section(const std::vector<Tuned>& tuned) {
   if (tuned.empty()) return "";
   Table rows = {
-      {"problem", "on", "candidate", "ms", "beside", "ms beside", "times as fast", "measured again"}};
+      {"problem", "on", "candidate", "ms", "compared with", "its ms", "times as fast", "measured again"}};
   for (const Tuned& row : tuned) {
     const bool both = row.ms > 0 && row.beside_ms > 0;
     rows.push_back({row.problem, row.where, row.candidate, row.ms > 0 ? figure(row.ms) : "", row.beside,
                     row.beside_ms > 0 ? figure(row.beside_ms) : "",
                     both ? figure(row.beside_ms / row.ms) : "", row.verdict});
   }
-  return section("Tuning records, beside the cost model's choices", html_table(rows));
+  return section("Tuning records, compared with the cost model's choices", html_table(rows));
 }
 
 std::string compared_section(const std::vector<Compared>& compared) {
   if (compared.empty()) return "";
-  Table rows = {{"problem", "beside", "difference"}};
+  Table rows = {{"problem", "compared with", "difference"}};
   for (const Compared& row : compared) rows.push_back({row.problem, row.beside, row.text});
-  return section("Beside another path (REGARD_VERIFY)", html_table(rows));
+  return section("Compared with another path (REGARD_VERIFY)", html_table(rows));
 }
 
 }  // namespace

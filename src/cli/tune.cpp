@@ -49,7 +49,8 @@ void add_recorded(const Request& request, std::vector<Asked>& asked) {
     const std::size_t bar = line.find(bar_of_record);
     if (line.empty() || line.starts_with('#') || line.ends_with(end_of_cut_line)) continue;
     if (bar == std::string_view::npos)
-      fail_with(fmt::format("{}: {} is no line of a record", printable(request.record), in_quotes(line)));
+      fail_with(fmt::format("{}: {} is not a line that REGARD_RECORD writes", printable(request.record),
+                            in_quotes(line)));
     const std::string target(line.substr(0, bar));
     if (!request.targets.empty() && std::ranges::find(request.targets, target) == request.targets.end())
       continue;
@@ -192,8 +193,8 @@ Answer tune(const Request& request) {
       }
     }
     if (HeldSignals::arrived()) {
-      std::fputs(fmt::format("\nregard: ended early; {} of {} problems are in {}\n", done, asked.size(),
-                             printable(request.out))
+      std::fputs(fmt::format("\nregard: interrupted; {} of {} problems were measured and are in {}\n", done,
+                             asked.size(), printable(request.out))
                      .c_str(),
                  stderr);
       return answer;
@@ -202,7 +203,8 @@ Answer tune(const Request& request) {
   }
   if (not_begun > 0)
     std::fputs(
-        fmt::format("regard: the time is up; {} problems were not measured (--seconds)\n", not_begun).c_str(),
+        fmt::format("regard: time is up: {} problems were not measured; give more --seconds\n", not_begun)
+            .c_str(),
         stderr);
   answer.text = request.json ? json_text(Json(records.all()), 2) + "\n" : table(rows) + refused;
   return answer;
@@ -215,8 +217,8 @@ Json checked(const Json& record, const Request& request, double budget) {
   Json row = {{"problem", record.at("problem")}, {"candidate", record.at("candidate")}};
   const Json explanation = explained(problem, where);
   if (explanation.value("chosen_by", "") != "record") {
-    row["verdict"] = "left out";
-    row["why"] = explanation.contains("notes") ? explanation["notes"][0] : Json("another record answers");
+    row["verdict"] = "not used";
+    row["why"] = explanation.contains("notes") ? explanation["notes"][0] : Json("another record is used");
     return row;
   }
   std::vector<std::string> names{record.at("candidate")};
@@ -230,7 +232,7 @@ Json checked(const Json& record, const Request& request, double budget) {
   }
   row["ms"] = median(outcome.samples[0]);
   row["recorded_ms"] = time_of(record, "candidate");
-  row["verdict"] = outcome.best == 0 ? "holds" : "moved";
+  row["verdict"] = outcome.best == 0 ? "holds" : "changed";
   if (outcome.best != 0) {
     row["faster"] = candidates.name(outcome.best);
     row["faster_ms"] = median(outcome.samples[outcome.best]);
@@ -250,7 +252,7 @@ Answer check(const Request& request) {
   for (std::size_t i = 0; i < records.size() && !HeldSignals::arrived(); ++i) {
     rows.push_back(
         checked(records[i], request, std::max(end - now(), 0.0) / static_cast<double>(records.size() - i)));
-    if (rows.back()["verdict"] == "moved") answer.exit_code = exit_check_failed;
+    if (rows.back()["verdict"] == "changed") answer.exit_code = exit_check_failed;
     progress.step();
   }
   if (request.json) {
@@ -259,7 +261,7 @@ Answer check(const Request& request) {
   }
   for (const Json& row : rows) {
     const std::string verdict = cell(row, "verdict");
-    std::string what = verdict == "left out" ? ": " + cell(row, "why") : "";
+    std::string what = verdict == "not used" ? ": " + cell(row, "why") : "";
     if (row.contains("ms"))
       what = fmt::format(": {} with {}, recorded {}", readable_ms(row["ms"]), cell(row, "candidate"),
                          readable_ms(row["recorded_ms"]));

@@ -39,8 +39,8 @@ Result<Shared> read_tuning(const std::string& path) {
   if (path.empty()) return std::make_shared<const Tuning>();
   const Result<std::string> text = read_file(path, most_bytes, Links::followed);
   if (!text)
-    return fail(text.error().kind,
-                fmt::format("the tuning records of {}: {}", printable(path), text.error().message));
+    return fail(text.error().kind, fmt::format("the tuning records {} cannot be read: {}", printable(path),
+                                               text.error().message));
   Result<std::vector<TunedProblem>> problems = parse_tuning(*text, path);
   if (!problems) return tl::unexpected(problems.error());
   return std::make_shared<const Tuning>(Tuning{path, std::move(*problems)});
@@ -111,12 +111,12 @@ std::string changed_kernel(const TuningRecord& record) {
   return {};
 }
 
-/// Why a record does not count here; empty where it does.
+/// Why a record is not used here; empty where it is.
 std::string why_not(const TuningRecord& record, const Target& target, const std::string& device,
                     int threads) {
   if (record.device != device) return fmt::format("it is for {}, and this is {}", record.device, device);
   if (target.on_cpu() && record.threads != threads)
-    return fmt::format("it is for {} threads, and these are {}", record.threads, threads);
+    return fmt::format("it is for {} threads, and this plan has {}", record.threads, threads);
   return changed_kernel(record);
 }
 
@@ -171,8 +171,8 @@ Result<Recorded> recorded(const Problem& problem, const Target& target, int thre
       const TuningRecord& record = one->record;
       const std::string why = why_not(record, target, *device, threads);
       if (!why.empty()) {
-        answer.notes.push_back(fmt::format("the tuning record of '{}' in {} does not count: {}",
-                                           record.problem, tuning->path, why));
+        answer.notes.push_back(fmt::format("the tuning record of '{}' in {} is not used: {}", record.problem,
+                                           tuning->path, why));
         continue;
       }
       answer.candidate = record.candidate;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "plan/cost.h"
@@ -124,16 +125,16 @@ Trial* named(const std::vector<Trial*>& ranked, std::string_view name) {
   return found == ranked.end() ? nullptr : *found;
 }
 
-/// Says that a caller chose a name which none of the accepted candidates has.
+/// Says that a caller chose a name which none of the accepted candidates has: the beginning of a sentence.
 std::string unknown_choice(std::string_view name, const Problem& problem, const Target& target,
                            const std::vector<Ranked>& ranked) {
   std::vector<std::string_view> names;
   for (const Ranked& one : ranked) names.push_back(one.candidate);
-  return fmt::format("the caller chose {} for '{}' on {}, which is not among the candidates: {}",
+  return fmt::format("the caller's choice {} is not a candidate for '{}' on {}, whose candidates are {}",
                      in_quotes(name), print(problem), target.name, fmt::join(names, ", "));
 }
 
-/// Asks the caller. With `strict` an unknown answer is an error.
+/// Asks the caller. An unknown answer gives a warning, and with `strict` an error.
 Status ask_caller(const Problem& problem, const Target& target, const PlanOptions& options,
                   const std::vector<Trial*>& trials, Decision& decision) {
   std::vector<Ranked> ranked{{name_of(decision.best->candidate), decision.best->plan->cost_seconds}};
@@ -147,9 +148,10 @@ Status ask_caller(const Problem& problem, const Target& target, const PlanOption
     decision.by = ChosenBy::caller;
     return {};
   }
-  const std::string sentence = unknown_choice(*answer, problem, target, ranked);
-  if (options.strict) return refused(sentence + "; REGARD_STRICT takes no other in its place");
-  decision.notes.push_back(sentence);
+  const std::string unknown = unknown_choice(*answer, problem, target, ranked);
+  if (options.strict) return refused(unknown + "; with REGARD_STRICT no other is used instead");
+  decision.notes.push_back(unknown + "; the first candidate is used");
+  warn_once(decision.notes.back());
   return {};
 }
 
@@ -172,7 +174,7 @@ Result<Decision> decide(const Problem& problem, const Target& target, const Plan
       decision.by = ChosenBy::record;
     } else {
       decision.notes.push_back(
-          fmt::format("the record's {} is not among the candidates of this problem", options.recorded));
+          fmt::format("the recorded candidate {} is not accepted for this problem", options.recorded));
     }
   }
   if (options.choose) {

@@ -32,7 +32,7 @@ Refusal asked_for(const Question& q) {
 Refusal not_disabled(const Question& q) {
   for (const std::string& name : q.options.disabled) {
     if (matches(q.candidate, name)) {
-      return fmt::format("{} is switched off; take it out of REGARD_DISABLE", in_quotes(name));
+      return fmt::format("{} is disabled; remove it from REGARD_DISABLE", in_quotes(name));
     }
   }
   return {};

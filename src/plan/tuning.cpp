@@ -72,7 +72,7 @@ class RecordReader {
  public:
   Status take(const JsonEvent& json) {
     if (json.kind == Kind::end) return {};
-    if (json.depth == 0) return json.kind == Kind::object ? Status() : invalid("it is no object");
+    if (json.depth == 0) return json.kind == Kind::object ? Status() : invalid("it is not a JSON object");
     if (json.depth == 1) {
       member_ = json.key;
       if (!given_.insert(member_).second) return invalid(member_ + " is given twice");
@@ -86,8 +86,8 @@ class RecordReader {
 
   Result<TunedProblem> finish() {
     if (given_.contains("tuning") && record_.tuning != tuning_format)
-      return invalid(fmt::format("its format is {}, and this Regard reads {}; tune again", record_.tuning,
-                                 tuning_format));
+      return invalid(fmt::format("its format is {}, and this version of Regard reads {}; tune again",
+                                 record_.tuning, tuning_format));
     for (const std::string_view name : field_names)
       if (!given_.contains(std::string(name))) return invalid(fmt::format("it lacks {}", name));
     const Result<Problem> problem = parse(record_.problem);
@@ -168,7 +168,7 @@ Result<std::vector<TunedProblem>> parse_tuning(std::string_view text, std::strin
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     Result<TunedProblem> record = parse_record(line);
     if (!record)
-      return fail(record.error().kind, fmt::format("{}:{}: no tuning record: {}", printable(file_name),
+      return fail(record.error().kind, fmt::format("{}:{}: not a tuning record: {}", printable(file_name),
                                                    number, record.error().message));
     records.push_back(std::move(*record));
   }

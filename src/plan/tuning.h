@@ -27,7 +27,7 @@ namespace regard {
   X(Text, by_cost, "the one that the cost model takes")                                                \
   X(Times, times, "the median time of each measured candidate, in milliseconds")                       \
   X(Digests, kernels, "the candidate's kernels, each with the SHA-256 of its source")                  \
-  X(Text, version, "Regard's")                                                                         \
+  X(Text, version, "the version of Regard")                                                            \
   X(Text, date, "the day of the measurement")
 
 struct TuningRecord {

@@ -43,7 +43,7 @@ Result<std::vector<int>> gradients_of(std::string_view text, const std::vector<C
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       return invalid(
-          fmt::format("grads: {} is none of the tensors{}", in_quotes(name), suggestion(name, names)));
+          fmt::format("grads: {} is not one of the tensors{}", in_quotes(name), suggestion(name, names)));
     const auto index = static_cast<int>(found - names.begin());
     if (tensors[static_cast<std::size_t>(index)].type != Type::real)
       return invalid(fmt::format("grads: {} is {}; only fp32 tensors have a gradient", name,
@@ -130,7 +130,7 @@ Status all_are_read(const Functions& functions, const FunctionNumbers& numbers) 
     if (reads(functions.score) || reads(functions.keep)) continue;
     const bool whole = numbers.of[static_cast<std::size_t>(i)].type == Type::integer;
     return invalid(
-        fmt::format("numbers: neither score nor keep reads {}{}; take it out", whole ? 'n' : 'f', i));
+        fmt::format("numbers: neither score nor keep reads {}{}; remove it", whole ? 'n' : 'f', i));
   }
   return {};
 }
@@ -148,7 +148,7 @@ Result<int> captured_index(const Problem& p, std::string_view name) {
   for (const Captured& tensor : functions->tensors) names.push_back(tensor.name);
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    return invalid(fmt::format("{} is none of the tensors{}", in_quotes(name), suggestion(name, names)));
+    return invalid(fmt::format("{} is not one of the tensors{}", in_quotes(name), suggestion(name, names)));
   return static_cast<int>(found - names.begin());
 }
 
@@ -156,7 +156,7 @@ Result<FunctionTexts> canonical(FunctionTexts given, Numbers of_numbers) {
   if (given.score.empty() && given.keep.empty() && given.tensors.empty()) {
     // The function may come in a later word; validate() requires it.
     if (given.grads.empty() || is_list_of_names(given.grads)) return given;
-    return invalid(fmt::format("grads={} is no list of names, as in grads=slope,bias", given.grads));
+    return invalid(fmt::format("grads={} is not a list of names, as in grads=slope,bias", given.grads));
   }
   const bool has_function = !given.score.empty() || !given.keep.empty();
   if (of_numbers == Numbers::given && has_function) {

@@ -550,8 +550,8 @@ Status merged_parts(const Problem& p) {
 Status one_change_of_scores(const Problem& p) {
   if (p.score.empty()) return {};
   const auto both = [](const std::string& word, const std::string& text) {
-    return invalid("score does not go with " + word + ", as one text says all of it: leave " + word +
-                   " out and write " + text + " in place of s");
+    return invalid("score cannot be combined with " + word + ": leave " + word + " out, and write " + text +
+                   " instead of s");
   };
   if (p.softcap != 0) {
     const std::string cap = value_text(p.softcap);
@@ -599,7 +599,7 @@ Status functions(const Problem& p) {
   const std::vector<bool> by_score = tensors_read(all->score), by_keep = tensors_read(all->keep);
   for (std::size_t i = 0; i < all->tensors.size(); ++i) {
     if (by_score[i] || by_keep[i]) continue;
-    return invalid("neither score nor keep reads " + all->tensors[i].name + "; take it out of tensors");
+    return invalid("neither score nor keep reads " + all->tensors[i].name + "; remove it from tensors");
   }
   if (!p.grads.empty() && p.pass != Pass::bwd)
     return invalid("grads needs bwd; a forward problem writes no gradients");

@@ -218,8 +218,9 @@ TEST(Manifest, TakesRecordsAndFilesFromBesideItself) {
   EXPECT_THAT(missing.error().message, AllOf(HasSubstr("the manifest '"), HasSubstr("No such file")));
   std::ofstream(folder.path() + "/seen.txt")
       << "cpu-avx2 | fwd bf16 s=64 d=64\ncpu-avx2 fwd bf16 s=64 d=64\n";
-  EXPECT_THAT(read_manifest(path).error().message, AllOf(HasSubstr("te.toml:3: "), HasSubstr("seen.txt:2: "),
-                                                         HasSubstr("is no line of a record")));
+  EXPECT_THAT(read_manifest(path).error().message,
+              AllOf(HasSubstr("te.toml:3: "), HasSubstr("seen.txt:2: "),
+                    HasSubstr("is not a line that REGARD_RECORD writes")));
   std::ofstream(folder.path() + "/seen.txt") << "# nothing\n";
   EXPECT_THAT(read_manifest(path).error().message, HasSubstr("te.toml:3: the record"));
   std::ofstream(folder.path() + "/seen.txt") << "cpu-avx2 | fwd bf16 s=64 d=64\n";

@@ -34,14 +34,14 @@ TEST(Record, ABadLineIsAnErrorWithItsNumber) {
   };
   const Case cases[] = {
       {"\ncpu-avx2 fwd bf16 s=64 d=64\n",
-       "seen.txt:2: 'cpu-avx2 fwd bf16 s=64 d=64' is no line of a record; one reads"},
+       "seen.txt:2: 'cpu-avx2 fwd bf16 s=64 d=64' is not a line that REGARD_RECORD writes, such as"},
       {"cpu-avx3 | fwd bf16 s=64 d=64\n", "seen.txt:1: unknown target 'cpu-avx3'; did you mean 'cpu-avx2'?"},
       {"cpu-avx2 | fwd bf16 s=64 d=64 msk=causal\n", "seen.txt:1: unknown word 'msk=causal'"},
       {"cpu-avx2 | fwd bf16 s=64\n", "seen.txt:1: d is missing"},
       {"cpu-avx2 | \n", "seen.txt:1: the text is empty"},
       {"cpu-avx2 | fwd bf1\ncpu-avx2 | fwd bf16 s=64 d=64\n", "seen.txt:1: unknown word 'bf1'"},
       {" # a comment stands at the beginning of its line\n", "seen.txt:1: "},
-      {std::string_view("\0\n", 2), "seen.txt:1: '\\x00' is no line of a record"},
+      {std::string_view("\0\n", 2), "seen.txt:1: '\\x00' is not a line that REGARD_RECORD writes"},
   };
   for (const Case& c : cases) {
     const Result<Record> record = parse_record(c.text, "seen.txt");

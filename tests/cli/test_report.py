@@ -152,8 +152,8 @@ def test_errors_reruns_and_counters(page, regard, regard_json, tmp_path):
     (row,) = rows(shown, "Saved calls that were run again")
     assert row["verdict"] == rerun["verdict"] and row["problem"] == rerun["problem"]
     assert int(row["elements with other bits"]) == sum(one["different"] for one in rerun["outputs"].values())
-    (row,) = rows(shown, "Beside another path (REGARD_VERIFY)")
-    assert (row["beside"], row["difference"]) == ("generic", "o differs by at most 3e-07")
+    (row,) = rows(shown, "Compared with another path (REGARD_VERIFY)")
+    assert (row["compared with"], row["difference"]) == ("generic", "o differs by at most 3e-07")
 
 
 @pytest.mark.parametrize("text", ["", "words\n", '{"a": 1}', '{"verdict": "x", "saved": {}}'])
@@ -167,16 +167,23 @@ def test_tuning_records(page, tmp_path):
     record = {"tuning": 1, "problem": "fwd fp32 s=8 d=16", "target": "cpu-avx2", "device": "A <CPU>", "threads": 2}
     record |= {"candidate": "fast", "by_cost": "slow", "times": {"fast": 0.5, "slow": 0.75}}
     (tmp_path / "my.tuning").write_text(json.dumps(record) + "\n" + json.dumps(record | {"candidate": "slow"}) + "\n")
-    moved = {"problem": "p", "candidate": "fast", "verdict": "moved", "ms": 2.0, "faster": "other", "faster_ms": 1.0}
-    (tmp_path / "check.json").write_text(json.dumps([moved, {"problem": "q", "candidate": "c", "verdict": "left out"}]))
-    table = rows(page("my.tuning check.json"), "Tuning records, beside the cost model's choices")
-    shown = [
-        (row["candidate"], row["ms"], row["ms beside"], row["times as fast"], row["measured again"]) for row in table
-    ]
+    changed = {
+        "problem": "p",
+        "candidate": "fast",
+        "verdict": "changed",
+        "ms": 2.0,
+        "faster": "other",
+        "faster_ms": 1.0,
+    }
+    (tmp_path / "check.json").write_text(
+        json.dumps([changed, {"problem": "q", "candidate": "c", "verdict": "not used"}])
+    )
+    table = rows(page("my.tuning check.json"), "Tuning records, compared with the cost model's choices")
+    shown = [(row["candidate"], row["ms"], row["its ms"], row["times as fast"], row["measured again"]) for row in table]
     assert shown == [
         ("fast", "0.5", "0.75", "1.5", ""),
         ("slow", "0.75", "0.75", "1", ""),
-        ("fast", "2", "1", "0.5", "moved"),
-        ("c", "", "", "", "left out"),
+        ("fast", "2", "1", "0.5", "changed"),
+        ("c", "", "", "", "not used"),
     ]
     assert table[0]["on"] == "cpu-avx2, A <CPU>, 2 threads"

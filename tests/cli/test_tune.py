@@ -113,21 +113,21 @@ def test_a_check_measures_again(regard, tuned):
     (record,) = records(tuned)
     done = regard("tune --seconds=1 --json --check", tuned)
     (row,) = json.loads(done.out)
-    assert row["verdict"] in ("holds", "moved")
-    assert done.code == (row["verdict"] == "moved")
+    assert row["verdict"] in ("holds", "changed")
+    assert done.code == (row["verdict"] == "changed")
     done = regard("tune --seconds=1 --check", tuned)
     verdict, problem = done.out.split(": ")[:2]  # which one it is depends on the machine
-    assert verdict in ("holds", "moved") and problem == DECODE
-    assert done.code == (verdict == "moved")
+    assert verdict in ("holds", "changed") and problem == DECODE
+    assert done.code == (verdict == "changed")
     assert f"with {record['candidate']}, recorded " in done.out
 
 
-def test_a_check_says_why_a_record_is_left_out(regard, tuned):
+def test_a_check_says_why_a_record_is_not_used(regard, tuned):
     (record,) = records(tuned)
     tuned.write_text(json.dumps(record | {"device": "another chip"}))
     done = regard("tune --check", tuned)
     assert done.code == 0
-    assert done.out.startswith("left out: ") and "it is for another chip" in done.out
+    assert done.out.startswith("not used: ") and "it is for another chip" in done.out
 
 
 def test_bad_input(regard, tuned, tmp_path):
@@ -136,7 +136,7 @@ def test_bad_input(regard, tuned, tmp_path):
     for words, code, sentence in [
         (f"tune {DECODE}", 2, "--out is required"),
         ("tune --out=my.tuning", 2, "a problem is missing"),
-        (f"tune {DECODE} --out=other", 2, "other:1: no tuning record"),
+        (f"tune {DECODE} --out=other", 2, "other:1: not a tuning record"),
         ("tune --check=missing", 2, "missing"),
         (f"tune {DECODE} --check=my.tuning", 2, "takes no problems"),
         ("tune --manifest=te.toml --check=my.tuning", 2, "takes no problems"),
@@ -163,5 +163,5 @@ def test_ctrl_c_keeps_what_is_known(tmp_path, cache):
         os.kill(process.pid, signal.SIGINT)
         err = process.stderr.read()
     assert process.returncode == -signal.SIGINT
-    assert "1 of 2 problems are in" in err
+    assert "1 of 2 problems were measured and are in" in err
     assert [record["problem"] for record in records(out)] == [DECODE]

@@ -74,7 +74,7 @@ def test_bad_records(record, regard, tmp_path):
     for contents, sentence in [
         (None, "te.toml:4: the tuning records"),
         ("", "has no tuning records"),
-        ("hello", "my.tuning:1: no tuning record"),
+        ("hello", "my.tuning:1: not a tuning record"),
         (
             json.dumps({name: value for name, value in record.items() if name != "stages"} | {"target": "sm_90a"}),
             "none of the targets",

@@ -125,7 +125,7 @@ TEST_F(Choice, ByARecordCountsOnItsDeviceWithItsKernels) {
   };
   const Case cases[] = {
       {"device", "it is for another chip, and this is", "another chip"},
-      {"threads", "it is for 64 threads, and these are 1", 64},
+      {"threads", "it is for 64 threads, and this plan has 1", 64},
       {"kernels",
        "has changed since Regard",
        {{"cpu-generic cpu_generic_forward | any fwd", std::string(64, '0')}}},

@@ -82,10 +82,13 @@ TEST(Choice, TheCallerComesBeforeARecordAndThatBeforeTheCostModel) {
               HasSubstr("chosen by the caller; the cost model would take " + std::string(of_4)));
 }
 
-TEST(Choice, AnUnknownOneDoesNotCountAndStrictRefusesIt) {
+TEST(Choice, AnUnknownOneIsNotUsedAndStrictRefusesIt) {
+  testing::internal::CaptureStderr();
   const Explanation explanation = explained({.threads = 2, .choose = answering("cpu_froward")});
   EXPECT_EQ(chosen(explanation), of_4);
-  EXPECT_THAT(explanation.notes, ElementsAre(HasSubstr("the caller chose 'cpu_froward'")));
+  EXPECT_THAT(explanation.notes,
+              ElementsAre(HasSubstr("the caller's choice 'cpu_froward' is not a candidate")));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "regard: " + explanation.notes[0] + "\n");
   const Result<Plan> strict =
       plan(decode, amx(), {.threads = 2, .strict = true, .choose = answering("cpu_froward")});
   ASSERT_FALSE(strict);
@@ -98,7 +101,7 @@ TEST(Choice, ARecordOfACandidateThatRulesRefuseIsANote) {
       explained({.threads = 2, .recorded = "cpu_decode + cpu_combine block_k=64 pack_gqa=1"});
   EXPECT_EQ(chosen(explanation), of_4);
   EXPECT_EQ(explanation.chosen_by, ChosenBy::cost);
-  EXPECT_THAT(explanation.notes, ElementsAre(HasSubstr("pack_gqa=1 is not among the candidates")));
+  EXPECT_THAT(explanation.notes, ElementsAre(HasSubstr("pack_gqa=1 is not accepted for this problem")));
 }
 
 TEST(Choice, AFailureOfTheCallersFunctionIsThatOfThePlan) {

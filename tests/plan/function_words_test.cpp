@@ -132,7 +132,7 @@ TEST(FunctionsInWords, HaveTheSameKernels) {
   ASSERT_TRUE(of_function) << of_function.error().message;
   EXPECT_EQ(print(of_function->stages[0].key), print(of_word->stages[0].key));
   EXPECT_THAT(to_text(explanation),
-              testing::HasSubstr("its functions are words already: " + words + " mask=causal"));
+              testing::HasSubstr("its functions are planned as words: " + words + " mask=causal"));
   EXPECT_THAT(to_text(explanation), testing::StartsWith(words + " keep=kv<=p\n"));
   const Result<Plan> of_tensor =
                          plan(*parse(words + " score=s+m[q,kv] tensors=m:fp32[2]"), target, {}, &explanation),

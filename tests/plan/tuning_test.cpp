@@ -60,8 +60,8 @@ TEST(Tuning, ARecordReadsBack) {
 TEST(Tuning, WhatIsNoRecordIsNamedWithItsLine) {
   EXPECT_EQ(error_of(""), "");
   const std::string good = print(record_of("fwd bf16 b=1 h=4 s=64 d=64"));
-  EXPECT_THAT(error_of(good + "\nhello\n"), HasSubstr("here.tuning:2: no tuning record"));
-  EXPECT_THAT(error_of("[1]"), HasSubstr("no object"));
+  EXPECT_THAT(error_of(good + "\nhello\n"), HasSubstr("here.tuning:2: not a tuning record"));
+  EXPECT_THAT(error_of("[1]"), HasSubstr("it is not a JSON object"));
   EXPECT_THAT(error_of(with("\"candidate\"", "\"canditate\"")), HasSubstr("did you mean 'candidate'"));
   EXPECT_THAT(error_of(with("\"threads\":2,", "")), HasSubstr("it lacks threads"));
   EXPECT_THAT(error_of(with("\"threads\":2,", "\"threads\":2,\"threads\":2,")), HasSubstr("threads"));
@@ -71,7 +71,7 @@ TEST(Tuning, WhatIsNoRecordIsNamedWithItsLine) {
   EXPECT_THAT(error_of(with("\"times\":{", "\"times\":3,\"kernels\":{")),
               HasSubstr("times is not an object"));
   EXPECT_THAT(error_of(with("\"tuning\":1", "\"tuning\":2")),
-              HasSubstr("its format is 2, and this Regard reads 1"));
+              HasSubstr("its format is 2, and this version of Regard reads 1"));
   EXPECT_THAT(error_of(with("h=4 s=64", "h=4 s=-64")), HasSubstr("sq"));
 }
 

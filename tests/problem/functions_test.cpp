@@ -75,26 +75,26 @@ TEST(FunctionWords, OfAWrongFunctionAreRefused) {
       {"keep=kv<n0 numbers=n1:5",
        "numbers: 'n1:5' is not understood; int32 and fp32 numbers are given in order, as in "
        "numbers=n0:64,f1:0.5"},
-      {"keep=kv<q+n0 numbers=n0:5,f1:2.5", "numbers: neither score nor keep reads f1; take it out"},
+      {"keep=kv<q+n0 numbers=n0:5,f1:2.5", "numbers: neither score nor keep reads f1; remove it"},
       {"numbers=n0:5", "numbers needs a function that reads them: score or keep, such as keep=kv<=q"},
-      {"grads=w,", "grads=w, is no list of names, as in grads=slope,bias"},
+      {"grads=w,", "grads=w, is not a list of names, as in grads=slope,bias"},
       {"grads=w", "grads needs a function that reads them: score or keep, such as keep=kv<=q"},
       {"keep=kv<q keep=kv<7", "'keep=kv<q' and 'keep=kv<7' disagree about keep; give it once"},
       {"tensors=slope:fp32[1]",
        "tensors needs a function that reads them: score or keep, such as keep=kv<=q"},
-      {"score=s tensors=slope:fp32[1]", "neither score nor keep reads slope; take it out of tensors"},
+      {"score=s tensors=slope:fp32[1]", "neither score nor keep reads slope; remove it from tensors"},
       {"score=s+w[h] tensors=w:fp32[1] grads=w", "grads needs bwd; a forward problem writes no gradients"},
-      {"score=s+w[h] tensors=w:fp32[1] grads=v", "grads: 'v' is none of the tensors; one of: w"},
+      {"score=s+w[h] tensors=w:fp32[1] grads=v", "grads: 'v' is not one of the tensors; one of: w"},
       {"score=s+w[h] tensors=w:int32[1] grads=w", "grads: w is int32; only fp32 tensors have a gradient"},
       {"score=s softcap=20",
-       "score does not go with softcap=20, as one text says all of it: leave softcap=20 out and write "
-       "20*tanh(s/20) in place of s"},
+       "score cannot be combined with softcap=20: leave softcap=20 out, and write 20*tanh(s/20) instead of "
+       "s"},
       {"score=s bias=1h",
-       "score does not go with bias=1h, as one text says all of it: leave bias=1h out and write "
-       "s+bias[0,h,q,kv] with tensors=bias:fp32[4] in place of s"},
+       "score cannot be combined with bias=1h: leave bias=1h out, and write s+bias[0,h,q,kv] with "
+       "tensors=bias:fp32[4] instead of s"},
       {"score=s bias=alibi",
-       "score does not go with bias=alibi, as one text says all of it: leave bias=alibi out and write "
-       "s-slope[h]*abs(kv-p) with tensors=slope:fp32[1] in place of s"},
+       "score cannot be combined with bias=alibi: leave bias=alibi out, and write s-slope[h]*abs(kv-p) with "
+       "tensors=slope:fp32[1] instead of s"},
   };
   for (const auto& [written, sentence] : cases) EXPECT_EQ(refusal_of(words + written), sentence) << written;
   EXPECT_EQ(refusal_of("bwd bf16 b=2 h=4 s=64 d=16 keep=w[h]<1.0 tensors=w:fp32[1] grads=w"),
@@ -133,7 +133,7 @@ TEST(FunctionTensors, AreCaptured) {
   EXPECT_EQ(label(tensor_spec(problem, REGARD_GRAD_CAPTURED_2)), "gradient of w (grad_captured_2)");
   EXPECT_EQ(label(tensor_spec(problem, REGARD_Q)), "q");
   EXPECT_EQ(captured_index(problem, "w").value(), 2);
-  EXPECT_EQ(captured_index(problem, "v").error().message, "'v' is none of the tensors; one of: doc, m, w");
+  EXPECT_EQ(captured_index(problem, "v").error().message, "'v' is not one of the tensors; one of: doc, m, w");
 }
 
 }  // namespace

@@ -101,9 +101,9 @@ def test_gradients_of_tensors():
             {"score": "s+w[h]", "tensors": {"w": np.ones(3)}},
             "tensors\\['w'\\] has dtype float64; functions read float32,",
         ),
-        ({"keep": "kv<='q'"}, "quotes mean nothing in a function"),
+        ({"keep": "kv<='q'"}, "a function cannot contain quotes"),
         ({"keep": "kv<=q||h==0", "target": "sm_90a"}, "it does not take keep yet; CPU targets have a generic kernel"),
-        ({"score": "s*2.0", "softcap": 2.0}, "score does not go with softcap=2"),
+        ({"score": "s*2.0", "softcap": 2.0}, "score cannot be combined with softcap=2"),
         (
             {"score": "s+w[h]", "tensors": {"w": np.ones((3, 3), np.float32)}},
             "w has 2 dimensions, and 1 index is given",

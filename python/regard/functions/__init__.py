@@ -35,7 +35,7 @@ def _text(name: str, value: Any) -> str:
         also = ", as only regard.torch.attention takes Python functions" if callable(value) else ""
         raise wrong_type(f"{name} is of type {type(value).__name__}; it must be text such as 's*2.0'{also}")
     if '"' in value or "'" in value:
-        raise invalid(f"{name} is {quote(value)}, and quotes mean nothing in a function")
+        raise invalid(f"{name} is {quote(value)}; a function cannot contain quotes")
     return " ".join(value.split())
 
 
@@ -68,7 +68,7 @@ def with_functions(options: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(tensors, Mapping):
             raise wrong_type(
                 f"tensors is of type {type(tensors).__name__}; it must be a dict of arrays by the names that score "
-                "and keep give them"
+                "and keep use"
             )
         if len(tensors) > _MOST:
             raise invalid(f"tensors has {len(tensors)} arrays; functions read at most {_MOST}")

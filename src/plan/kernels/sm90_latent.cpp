@@ -29,16 +29,15 @@ std::int64_t shared_bytes(const KernelKey& key) {
 Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   if (!p.latent || p.d != Sm90LatentLayout::d || p.dv != Sm90LatentLayout::dv)
-    return fmt::format("it is for latent attention with d={} and dv={} alone", Sm90LatentLayout::d,
+    return fmt::format("it is only for latent attention with d={} and dv={}", Sm90LatentLayout::d,
                        Sm90LatentLayout::dv);
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", portable);
   if (p.out != p.dtype) return unsupported("output of another type", portable);
   if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", portable);
   if (p.batch_invariant)
     return fmt::format(
-        "with batch_invariant a row has the same bits whatever the page size, and it takes only some sizes; "
-        "use "
-        "{}",
+        "with batch_invariant a row must have the same bits whatever the page size, and this kernel supports "
+        "only some sizes; use {}",
         portable);
   if (p.bias != Bias::none) return unsupported("bias", portable);
   if (p.dropout > 0) return unsupported("dropout", portable);
