@@ -7,8 +7,6 @@ seconds that importing it takes, and an error is raised where the function is in
 
 from __future__ import annotations
 
-import inspect
-import linecache
 import os
 import sys
 from collections.abc import Sequence
@@ -19,14 +17,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from .. import _core
 from ..errors import InvalidError, RefusedError, invalid, wrong_type
 from . import LANGUAGE_TYPES
 from .aten import DEFAULT_REMEDY, MAKE_CONSTANTS, OPERATIONS, REMEDIES, keeps_its_bits, type_of
 from .closures import closure_of
+from .places import ARGUMENTS, in_line, refused_arguments
 from .tree import Node, converted, literal, load, operation, size, variable, written
 
-ARGUMENTS = {"score": ("s", "b", "h", "q", "kv"), "keep": ("b", "h", "q", "kv")}
 _OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _SIZES = (
     Tensor.shape.__get__,  # type: ignore[attr-defined]
@@ -66,7 +63,7 @@ class Traces:
         """purpose: "score" or "keep". device: of the numbers on which the function runs."""
         if not callable(function) or isinstance(function, (type, torch.nn.Module)):
             raise wrong_type(f"{purpose} is of type {type(function).__name__}; it must be text or a Python function")
-        _refuse_arguments(purpose, function)
+        refused_arguments(purpose, function)
         closure = closure_of(function, _kind_of)
         key: Any = None if closure.key is None else (purpose, device.type, closure.key)
         trace = self._known.get(key)
@@ -90,18 +87,6 @@ class Traces:
 
 def _of_sizes(key: Any, arrays: Sequence[Tensor]) -> Any:
     return key, tuple([array.shape for array in arrays])
-
-
-def _refuse_arguments(purpose: str, function: Any) -> None:
-    """A function of plain Python with other arguments; that of any other kind is called."""
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_flags & inspect.CO_VARARGS:
-        return
-    least = code.co_argcount - len(function.__defaults__ or ()) - inspect.ismethod(function)
-    most = code.co_argcount - inspect.ismethod(function)
-    if not least <= len(ARGUMENTS[purpose]) <= most:
-        names = "score, b, h, q_idx, kv_idx" if purpose == "score" else "b, h, q_idx, kv_idx"
-        raise wrong_type(f"{purpose} takes {most} arguments; it must take ({names})")
 
 
 def _kind_of(value: Any) -> Any:
@@ -258,12 +243,8 @@ class _Record:
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(_OURS):
             frame = frame.f_back
-        place = "the function"
-        if frame is not None:
-            line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-            quoted = f", '{line[:80]}'," if line else ""
-            place = f"line {frame.f_lineno} of {os.path.basename(frame.f_code.co_filename)}{quoted}"
-        return RefusedError(_core.printable(f"{self.purpose}: {place} {sentence}"))
+        place = None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+        return in_line(self.purpose, place, sentence)
 
 
 def _kind(value: Any) -> str:

@@ -10,7 +10,6 @@ import numpy
 from ..errors import invalid
 
 _DEEPEST = 12  # brackets within brackets, before a local name takes the place of some
-_INT32 = range(-(2**31), 2**31)
 
 
 class Node:
@@ -47,8 +46,9 @@ def literal(value: bool | int | float) -> Node:
     if isinstance(value, bool):
         return Node("true" if value else "false", type="bool")
     if isinstance(value, int):
-        if value not in _INT32:
+        if not -(2**31) <= value < 2**31:
             raise invalid(f"{value} is no int32, and functions compute whole numbers in int32")
+        value = int(value)  # which may be of a class of its own
         node = Node(str(value) if value >= 0 else f"({value})")
         node.low = node.high = value
         return node

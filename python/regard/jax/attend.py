@@ -19,6 +19,7 @@ from .call import Call
 from .run import Arrays
 from .seeds import words_of_key, words_of_numbers
 from .sharded import with_equal_axes
+from .tracing import with_text
 from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
@@ -71,6 +72,10 @@ def attention(
     alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;
     deterministic, batch_invariant; splits, target, family, threads. Arrays may be traced; all others are Python values.
 
+    score and keep are text, which reads the arrays in tensors=, or functions of jnp, score(score, b, h, q_idx, kv_idx)
+    and keep(b, h, q_idx, kv_idx), which read the arrays that they close over. Both have gradients of floating-point
+    arrays that score reads. What functions cannot compute is refused with a sentence that names the line.
+
     Dropout takes a `key` of jax.random, or integers as seed and offset. The same key draws the same mask. Weights are
     kept with a probability that is a multiple of 1/256, and divided by it; keep_scale replaces that factor.
 
@@ -89,6 +94,7 @@ def attention(
     nothing here solves. Errors that only show when a program runs are raised by JAX, with the same message: as a
     JaxRuntimeError or a ValueError.
     """
+    options = with_text(options)
     arrays = {"q": _array("q", q), "k": _array("k", k)}
     if v is None:
         refuse_no_values(options)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from ..errors import RefusedError
+from ..functions import index_of, is_captured, names_of
 from .batching import batched
 from .call import Call
 from .run import Arrays
@@ -53,6 +54,10 @@ def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
     if grad_lse is not None:
         inputs["grad_lse"] = grad_lse
     options = tuple(option for option in call.options if option[0] not in ("splits", "batch_invariant"))
+    learned = sorted((name for name in requested if is_captured(name)), key=index_of)
+    if learned:
+        of_indices = names_of(dict(options)["tensors"])
+        options = (*options, ("grads", ",".join(of_indices[index_of(name)] for name in learned)))
     back = call._replace(
         pass_="bwd", names=tuple(inputs), options=options, requested=("grad_bias",) if "bias" in requested else ()
     )
@@ -62,6 +67,7 @@ def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
         (gradients["bias"],) = rows(more.pop(0))
     if "sink" in inputs:
         gradients["sink"] = more.pop(0)
+    gradients |= {name: gradient.astype(inputs[name].dtype) for name, gradient in zip(learned, more, strict=True)}
     return tuple(gradients.get(name) for name in call.names)
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
-from ..functions.torch_trace import ARGUMENTS, Traces
+from ..functions.places import ARGUMENTS
+from ..functions.torch_trace import Traces
 from ..functions.tree import Named, filled
 
 TRACES = Traces()

@@ -1,0 +1,65 @@
+"""score= and keep= as text or as functions of jnp, and the arrays that they read among those of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import invalid, wrong_type
+from ..functions import is_captured, with_functions
+from .values import as_jax
+
+
+def with_text(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with functions as text, and arrays by the names of their roles."""
+    if callable(options.get("score")) or callable(options.get("keep")):
+        options = _traced(options)
+    result = with_functions(options)
+    return {name: _operand(name, value) if is_captured(name) else value for name, value in result.items()}
+
+
+def _traced(options: dict[str, Any]) -> dict[str, Any]:
+    from ..functions.jax_trace import traced
+    from ..functions.places import ARGUMENTS
+    from ..functions.tree import Named, filled
+
+    tensors = options.get("tensors")
+    if not isinstance(tensors, (Mapping, type(None))):
+        raise wrong_type(f"tensors is of type {type(tensors).__name__}; it must be a dict of arrays")
+    named: dict[str, Any] = dict(tensors or {})
+    result = dict(options)
+    for purpose in ARGUMENTS:
+        function = options.get(purpose)
+        if callable(function):
+            found = traced(purpose, function)
+            names = [_named(named, purpose, array) for array in found.arrays]
+            shapes = [array.shape for array in found.arrays]
+            result[purpose] = filled(found.text, [Named(name, shape) for name, shape in zip(names, shapes)])
+    return {**result, "tensors": named} if named else result
+
+
+def _named(named: dict[str, Any], purpose: str, array: Any) -> str:
+    """The name of an array, which is put among the others unless it is there."""
+    for name, other in named.items():
+        if other is array:
+            return name
+    number = 0
+    while f"x{number}_" in named:  # no word of the language ends in one
+        number += 1
+    # A mask has no gradient, so that what only keep reads needs none.
+    named[f"x{number}_"] = array if purpose == "score" else jax.lax.stop_gradient(array)
+    return f"x{number}_"
+
+
+def _operand(name: str, value: Any) -> jax.Array:
+    array = as_jax(name, value)
+    if array.dtype == jnp.bool_:
+        return array.astype(jnp.uint8)
+    if array.dtype == jnp.int64:
+        return array.astype(jnp.int32)
+    if array.size == 0:
+        raise invalid(f"{name}, which a function reads, has shape {list(array.shape)}; it must have elements")
+    return array
