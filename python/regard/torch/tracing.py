@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def with_text(options: dict[str, Any], q: Any) -> dict[str, Any]:
     for purpose in ARGUMENTS:
         function = options.get(purpose)
         if callable(function):
-            traced = _uncompiled(TRACES.of)(purpose, function, device)
+            traced = _trace()(purpose, function, device)
             names = [_named(named, purpose, *read) for read in traced.tensors]
             sizes = [tensor.shape for tensor, _, _ in traced.tensors]
             result[purpose] = filled(traced.text, [Named(name, size) for name, size in zip(names, sizes)])
@@ -47,10 +48,15 @@ def with_text(options: dict[str, Any], q: Any) -> dict[str, Any]:
     return result
 
 
-def _uncompiled(function: Any) -> Any:
-    """The function, called past a compiler that is at work around this call."""
+def _trace() -> Any:
+    """TRACES.of, past a compiler that may be at work around this call."""
     dynamo = sys.modules.get("torch._dynamo")
-    return function if dynamo is None else dynamo.disable(function)
+    return TRACES.of if dynamo is None else _past(dynamo)
+
+
+@lru_cache(maxsize=1)
+def _past(dynamo: Any) -> Any:
+    return dynamo.disable(TRACES.of)
 
 
 def _named(named: dict[str, Any], purpose: str, tensor: Tensor, name: str, detached: bool) -> str:
