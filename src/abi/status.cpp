@@ -58,7 +58,7 @@ Result<EngineOptions> engine_options(const regard_plan_options* options) {
   EngineOptions result;
   if (options == nullptr) return result;
   static constexpr Versions versions = {"regard_plan_options", "REGARD_PLAN_OPTIONS_INIT",
-                                        offsetof(regard_plan_options, functions), 1};
+                                        offsetof(regard_plan_options, functions), sizeof(const char*)};
   regard_plan_options storage;
   const Result<const regard_plan_options*> known = this_version(options, storage, versions);
   if (!known) return tl::unexpected(known.error());

@@ -275,7 +275,7 @@ Result<Plan> plan_words(FunctionWords words, const Target& target, const PlanOpt
   if (explanation == nullptr || explanation->problem.empty()) return planned;
   if (explanation->plan) explanation->plan->words = shared;
   explanation->problem = print(shared->functions);
-  explanation->functions = fmt::format("its functions are words already: {}", print(shared->problem));
+  explanation->functions = fmt::format("its functions are planned as words: {}", print(shared->problem));
   if (shared->tensor) explanation->functions += "; " + condition_of(*shared, target.on_cpu());
   return planned;
 }

@@ -394,10 +394,10 @@ Shape captured_shape(const Problem& p) {
 
 /// In `tensors=`, where every declaration begins with a name.
 std::string_view given_name(const Problem& p, regard_role role) {
-  if (!is_captured(role) && !is_grad_captured(role)) return {};
+  if (p.tensors.empty() || (!is_captured(role) && !is_grad_captured(role))) return {};
   const std::vector<std::string_view> declarations = split(p.tensors.view(), ",");
   const auto index = static_cast<std::size_t>(role - captured(0)) % function::most_tensors;
-  if (p.tensors.empty() || index >= declarations.size()) return {};
+  if (index >= declarations.size()) return {};
   return declarations[index].substr(0, declarations[index].find(':'));
 }
 

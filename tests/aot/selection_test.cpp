@@ -90,11 +90,11 @@ lse = true
     EXPECT_EQ(selected.count(0, i).unserved, 0u);
     EXPECT_EQ(selected.count(0, i).kernels, selected.kernels(i).size());
   }
-  EXPECT_EQ(selected.kernels(0).size(), 114u);
+  EXPECT_EQ(selected.kernels(0).size(), 158u);
   // 24 forward kernels; 12 decode kernels (no dropout) in 3 tiles each; 2 that merge; the generic one.
   EXPECT_EQ(selected.kernels(1).size(), 63u);
   EXPECT_EQ(selected.kernels(2).size(), 51u);  // with 2 tiles
-  EXPECT_EQ(selected.selection->count(), 114u + 63u + 51u);
+  EXPECT_EQ(selected.selection->count(), 158u + 63u + 51u);
 }
 
 TEST(Selection, HasEachKernelOnceAndTheLinesThatAsked) {

@@ -286,8 +286,11 @@ TEST(FunctionsInWords, TakeTensorsWhoseIndicesAreNotClamped) {
     std::ranges::copy(one.shape, m.shape);
     std::ranges::copy(one.strides, m.strides);
     const oracle::Outputs expected = oracle::run(c.problem(), c.arguments()).value();
-    EXPECT_EQ(run(c, {}), "") << one.what;
-    EXPECT_EQ(c.mistakes(expected), "") << one.what;
+    // These tests run with REGARD_STRICT, by which nothing else answers where the word does not fit.
+    EXPECT_EQ(run(c, {}).empty(), one.why[0] == 0) << one.what;
+    if (one.why[0] == 0) {
+      EXPECT_EQ(c.mistakes(expected), "") << one.what;
+    }
     const std::string refusal = run(c, {"", "", 2, 1, "words"});
     EXPECT_EQ(refusal.empty(), one.why[0] == 0) << one.what << ": " << refusal;
     EXPECT_THAT(refusal, HasSubstr(one.why)) << one.what;

@@ -184,7 +184,7 @@ TEST(FunctionsInWords, AreAskedForOrRefused) {
     return made ? explanation.functions : made.error().message;
   };
   EXPECT_EQ(refusal("keep=kv<=p", FunctionsBy::words),
-            "its functions are words already: " + words + " mask=causal");
+            "its functions are planned as words: " + words + " mask=causal");
   EXPECT_EQ(
       refusal("keep=kv<=p", FunctionsBy::interpreted),
       "its functions are not planned as words: functions=interpreted; only generic kernels interpret them");
