@@ -52,7 +52,7 @@ def flex_attention(
     query: [B, Hq, L, E]; key: [B, Hkv, S, E]; value: [B, Hkv, S, Ev]. score_mod(score, b, h, q_idx, kv_idx) and the
     block mask's mask_mod(b, h, q_idx, kv_idx) are traced as `attention` traces score= and keep=. The function of a
     block mask is the whole mask: one that hides blocks which its function shows, as from_kv_blocks can make it, is
-    refused; this is looked at once for each block mask, in five places of each block. Rows that see no key are 0.
+    refused. The first call with a block mask compares all its places. Rows that see no key are 0.
 
     The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
     [B, Hq, L] in fp32. AuxRequest(max_scores=True) is refused. kernel_options that choose tiles are ignored, with a
@@ -158,25 +158,41 @@ def _function_of(block_mask: Any, query: Tensor, key: Tensor) -> Any:
 
 
 def _refuse_blocks(mask: Any) -> None:
-    """Compares the blocks with the function in the corners and in the middle of each."""
+    """Compares each block with what the function says of its places."""
     listed, full = _dense(mask.kv_num_blocks, mask.kv_indices), None
     if mask.full_kv_num_blocks is not None:
         full = _dense(mask.full_kv_num_blocks, mask.full_kv_indices)
-    rows, keys = (_places(n, size, listed.device) for n, size in zip(mask.seq_lengths, mask.BLOCK_SIZE))
-    if listed.shape[2] != len(rows) or listed.shape[3] != len(keys):
+    (rows, keys), (block_rows, block_keys) = mask.seq_lengths, mask.BLOCK_SIZE
+    if listed.shape[2] != -(-rows // block_rows) or listed.shape[3] != -(-keys // block_keys):
         raise invalid("block_mask has other blocks than its seq_lengths; make it with create_block_mask")
-    b, h = (torch.arange(n, dtype=torch.int32, device=listed.device) for n in listed.shape[:2])
     hidden = ~listed if full is None else ~(listed | full)
-    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 2)):
-        places = torch.meshgrid(b, h, rows[:, row], keys[:, column], indexing="ij")
-        with _Indices():
-            seen = torch.vmap(mask.mask_mod)(*[place.reshape(-1) for place in places]).reshape(listed.shape)
-        wrong = seen & hidden if full is None else (seen & hidden) | (~seen & full)
-        if wrong.any():
-            raise RefusedError(
-                "block_mask hides or shows other blocks than its mask_mod, as from_kv_blocks can make it; the function "
-                "must say all, such as with blocks[b, h, q_idx // 128, kv_idx // 128] of a tensor that it closes over"
-            )
+    device = listed.device
+    h, key = (torch.arange(n, dtype=torch.int32, device=device) for n in (listed.shape[1], keys))
+    for b in range(listed.shape[0]):  # one row of blocks of a sequence at a time, for little memory
+        for block in range(listed.shape[2]):
+            first = block * block_rows
+            row = torch.arange(first, min(first + block_rows, rows), dtype=torch.int32, device=device)
+            batch = torch.tensor([b], dtype=torch.int32, device=device)
+            places = torch.meshgrid(batch, h, row, key, indexing="ij")
+            with _Indices():
+                seen = torch.vmap(mask.mask_mod)(*[place.reshape(-1) for place in places])
+            seen = seen.reshape(len(h), len(row), keys).transpose(1, 2)
+            wrong = _in_blocks(seen, block_keys, False).any(-1) & hidden[b, :, block]
+            if full is not None:
+                wrong |= ~_in_blocks(seen, block_keys, True).all(-1) & full[b, :, block]
+            if wrong.any():
+                raise RefusedError(
+                    "block_mask hides or shows other blocks than its mask_mod, as from_kv_blocks can make it; the "
+                    "function must say all, such as with blocks[b, h, q_idx // 128, kv_idx // 128] of a tensor that it "
+                    "closes over"
+                )
+
+
+def _in_blocks(seen: Tensor, block_keys: int, after: bool) -> Tensor:
+    """[h, keys, rows] as [h, blocks of keys, places of a block]; `after`: the places after the last key."""
+    missing = -seen.shape[1] % block_keys
+    padded = torch.nn.functional.pad(seen, (0, 0, 0, missing), value=after)
+    return padded.reshape(seen.shape[0], -1, block_keys * seen.shape[2])
 
 
 def _dense(counts: Tensor, indices: Tensor) -> Tensor:
@@ -185,13 +201,6 @@ def _dense(counts: Tensor, indices: Tensor) -> Tensor:
     is_listed = torch.arange(columns, device=counts.device) < counts[..., None]
     dense = torch.zeros(*indices.shape[:-1], columns + 1, dtype=torch.bool, device=counts.device)
     return dense.scatter_(-1, indices.long().where(is_listed, columns), True)[..., :columns]
-
-
-def _places(length: int, size: int, device: torch.device) -> Tensor:
-    """The first, the last and the middle place of each block, [blocks, 3]."""
-    first = torch.arange(0, length, size, dtype=torch.int32, device=device)
-    last = (first + size - 1).clamp(max=length - 1)
-    return torch.stack([first, last, (first + last) // 2], -1)
 
 
 class _Indices(TorchFunctionMode):

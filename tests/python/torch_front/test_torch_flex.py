@@ -3,14 +3,14 @@
 import inspect
 import warnings
 
-import flex_functions
 import pytest
 import torch
 import torch.nn.attention.flex_attention as theirs
-from flex_functions import KEEPS, SCORES
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask
 
+import flex_functions
 import regard.torch
+from flex_functions import KEEPS, SCORES
 
 L, S = 130, 150
 
@@ -34,6 +34,7 @@ def keep(b, h, q, kv):
 
 
 MASK = create_block_mask(keep, 2, 4, L, S, device="cpu")
+SMALL = create_block_mask(keep, 2, 4, L, S, device="cpu", BLOCK_SIZE=(16, 32))
 
 
 def formula(q, k, v, score, keep, scale):
@@ -96,7 +97,7 @@ def of_blocks(mask, **changed):
 
 def test_blocks_that_are_those_of_the_function_are_accepted():
     expected = regard.torch.flex_attention(*drawn(), block_mask=MASK, enable_gqa=True)
-    for mask in (of_blocks(MASK), create_block_mask(keep, 2, 4, L, S, device="cpu", BLOCK_SIZE=(16, 32))):
+    for mask in (of_blocks(MASK), SMALL):
         assert torch.equal(regard.torch.flex_attention(*drawn(), block_mask=mask, enable_gqa=True), expected)
     everything = create_block_mask(theirs.noop_mask, None, None, L, S, device="cpu")
     o = regard.torch.flex_attention(*drawn(), block_mask=everything, enable_gqa=True)
@@ -111,9 +112,14 @@ FEWER = BlockMask.from_kv_blocks(
 )
 
 
+def but_one(b, h, q, kv):
+    return keep(b, h, q, kv) ^ ((q == 77) & (kv == 111))
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"block_mask": of_blocks(SMALL, mask_mod=but_one, BLOCK_SIZE=(16, 32))}, "hides or shows other blocks"),
         ({"enable_gqa": False}, "query has 4 heads and key 2; enable_gqa=True lets heads of key serve several"),
         ({"block_mask": FEWER}, "block_mask hides or shows other blocks than its mask_mod, as from_kv_blocks can make"),
         ({"block_mask": of_blocks(MASK, mask_mod=theirs.noop_mask)}, "hides or shows other blocks than its mask_mod"),
