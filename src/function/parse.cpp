@@ -41,8 +41,8 @@ class Parser {
       if (!value) return tl::unexpected(value.error());
       if (*value == none) continue;
       const Type type = purpose == Purpose::keep ? Type::boolean : Type::real;
-      value = function_.tree.converted(*value, type);
-      if (!value) return wrong_at(place, value.error().message);
+      value = checked(function_.tree.converted(*value, type), place);
+      if (!value) return tl::unexpected(value.error());
       function_.root = *value;
       return std::move(function_);
     }
@@ -80,7 +80,8 @@ class Parser {
   /// Reads operators that bind at least as tightly as `least`, and their operands.
   Result<NodeIndex> expression(Level least) {
     const Nesting nesting(depth_);
-    if (depth_ > most_depth)
+    // An operand in parentheses is two calls of this.
+    if (depth_ > 2 * most_depth + 1)
       return wrong_at(lexer_.token().place, fmt::format("a function has at most {} levels", most_depth));
     Result<NodeIndex> left = prefix();
     while (left) {

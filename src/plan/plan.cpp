@@ -267,10 +267,10 @@ Result<Plan> plan_interpreted(const Problem& problem, const Target& target, cons
   return planned;
 }
 
-Result<Plan> plan_words(FunctionWords words, const Target& target, const PlanOptions& options,
+Result<Plan> plan_words(const FunctionWords& words, const Target& target, const PlanOptions& options,
                         Explanation* explanation) {
   Result<Plan> planned = plan_sequences(words.problem, target, options, explanation);
-  const auto shared = std::make_shared<const FunctionWords>(std::move(words));
+  const auto shared = std::make_shared<const FunctionWords>(words);
   if (planned) planned->words = shared;
   if (explanation == nullptr || explanation->problem.empty()) return planned;
   if (explanation->plan) explanation->plan->words = shared;
@@ -345,7 +345,7 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   if (options.functions == FunctionsBy::interpreted)
     return plan_interpreted(problem, target, options, explanation, "functions=interpreted");
   Result<FunctionWords> words = in_words(problem);
-  if (words) return plan_words(std::move(*words), target, options, explanation);
+  if (words) return plan_words(*words, target, options, explanation);
   if (options.functions == FunctionsBy::words)
     return refused(fmt::format("functions=words is not possible: {}; leave it out", words.error().message));
   return plan_interpreted(problem, target, options, explanation, words.error().message);

@@ -106,6 +106,14 @@ TEST(FunctionText, HasLimits) {
   const std::string brackets(2000, '(');
   EXPECT_THAT(score(brackets), HasSubstr("at most 64 levels"));
   EXPECT_THAT(score(std::string(2000, '-') + "s"), HasSubstr("at most 64 levels"));
+  // A conversion is a level too, and parentheses are none: what is printed is accepted again.
+  EXPECT_THAT(score(std::string(64, '-') + "q"), HasSubstr("at most 64 levels"));
+  const std::string deepest = score(std::string(63, '-') + "q");
+  EXPECT_EQ(score(deepest), deepest);
+  std::string nested = "a0=q;";
+  for (int i = 1; i < 60; ++i) nested += "a" + std::to_string(i) + "=kv-a" + std::to_string(i - 1) + ";";
+  const std::string in_full = score(nested + "s*a59");
+  EXPECT_EQ(score(in_full), in_full);
   std::string wide = "s";
   for (int i = 0; i < 300; ++i) wide += "+" + std::to_string(i) + ".5*s";
   EXPECT_THAT(score(wide), testing::AnyOf(HasSubstr("at most 256"), HasSubstr("at most 64 levels")));
