@@ -111,7 +111,7 @@ def smaller(first: Line, again: Line | None) -> Line:
 
 
 def measure(kind: str, problem: str, seconds: int, where: list[str]) -> Line | None:
-    """None if no kernel runs here, which `regard tune` has told."""
+    """None if no kernel runs here, and `regard tune` has printed why."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "tuning")
         words = [problem, "--out", str(out), f"--seconds={seconds}", *where]

@@ -249,8 +249,7 @@ struct Weights {
  private:
   static constexpr i32 groups = block_q / 8;
   static constexpr bool packs_late = block_q > group_rows;
-  static_assert(!packs_late || !config::softcap,
-                "P and its derivatives cannot be told from each other later");
+  static_assert(!packs_late || !config::softcap, "P and its derivatives could not be distinguished later");
 
   /// Weights that dropout drops, which are negative, are 0 in dV.
   REGARD_DEVICE static u32 packed(float a, float b) {

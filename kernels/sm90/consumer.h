@@ -111,17 +111,15 @@ class ForwardConsumer {
     }
     const auto softmax = [&](bool first) {
       const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
+      Kept kept;
       if constexpr (config::dropout) {
         const i32 of_rows[2] = {row_of(given.work, 0).row, row_of(given.work, 1).row};
-        const Kept kept(random_, of_rows, given.work.first_key + tile * block_k, a_.dropout_keep);
-        wgmma_wait<0>();
-        if (!first) done_with_v();
-        if (!hidden) pack(p, s), kept.apply(p);
-      } else {
-        wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
-        if (!first) done_with_v();
-        if (!hidden) pack(p, s);
+        kept = Kept(random_, of_rows, given.work.first_key + tile * block_k, a_.dropout_keep);
       }
+      wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
+      if (!first) done_with_v();
+      if (!hidden) pack(p, s);
+      if (config::dropout && !hidden) kept.apply(p);
       if (rescales && !first) scale(o, factor);
       hidden = false;
     };

@@ -15,6 +15,7 @@ struct Kept {
   static constexpr i32 word_keys = 16, words = block_k / word_keys;
   u32 bytes[2][words];  // of a row; the highest bit of a byte says whether a weight is kept
 
+  Kept() = default;
   /// `first_key`: of the tile, in the sequence; a multiple of 16.
   REGARD_DEVICE Kept(const philox::Random& random, const i32 (&rows)[2], i32 first_key, i32 keep) {
     constexpr i32 group = philox::group, of_group = group / word_keys;

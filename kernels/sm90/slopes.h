@@ -34,8 +34,8 @@ class Slopes {
 
   REGARD_DEVICE static bool in_warp(bool x) { return !__any_sync(whole_warp, !x); }
 
-  /// A key on the diagonal counts for neither side: rounding could give its bias either sign, and all three
-  /// have to give the same bits.
+  /// A key on the diagonal is on neither side: rounding could give its bias either sign, and the code for all
+  /// three cases has to give the same bits.
   REGARD_DEVICE bool is_left(i32 first_key) const {
     return first_key + block_k <= min(diagonal_[0], diagonal_[1]);
   }

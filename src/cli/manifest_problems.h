@@ -11,8 +11,8 @@ struct ManifestProblem {
 };
 
 /// The problem texts, records and tuning records of a manifest, each for the requested targets of the
-/// manifest; if none is requested, for those that run here. What cannot be measured is told on stderr: other
-/// targets, and tables of signatures, which have no lengths. Throws where nothing is left.
+/// manifest; if none is requested, for those that run here. What cannot be measured is reported on stderr:
+/// other targets, and tables of signatures, which have no lengths. Throws where nothing is left.
 std::vector<ManifestProblem> problems_of_manifest(const std::string& manifest,
                                                   const std::vector<std::string>& requested_targets);
 

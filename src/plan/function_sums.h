@@ -24,7 +24,7 @@ constexpr PlaceSum after_q = {.q = -1, .kv = 1}, after_p = {.q = -1, .kv = 1, .s
 /// Below this, sums of a few of them do not leave int32, so that they do not wrap.
 constexpr std::int64_t most_in_sums = 1 << 28;
 
-/// Nothing for a node that is no such sum.
+/// Empty for a node that is not such a sum.
 std::optional<PlaceSum> sum_of(const function::Function&, function::NodeIndex);
 
 }  // namespace regard

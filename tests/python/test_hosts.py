@@ -22,7 +22,7 @@ FRONTS = {
 }
 
 
-# One process, as each needs a second to start; what could not be imported leaves nothing behind.
+# One process, because each takes a second to start; a failed import leaves nothing behind.
 IMPORTS = """
 import json, sys
 import regard
