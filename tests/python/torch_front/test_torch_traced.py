@@ -4,13 +4,13 @@ import gc
 import types
 import weakref
 
-import flex_functions
 import pytest
 import torch
-from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, slope
 from torch.nn.attention.flex_attention import and_masks, or_masks
 
+import flex_functions
 import regard.torch
+from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, slope
 from regard.functions import LANGUAGE_TYPES
 from regard.functions.torch_trace import Traces
 from regard.functions.tree import Named, filled
