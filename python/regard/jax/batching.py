@@ -86,8 +86,8 @@ def batched(call: Call) -> Any:
         of_one = {
             name: array[0] if is_mapped[name] and n else array for name, array in zip(call.names, arrays, strict=True)
         }
-        q = of_one["q"]
-        b = q.shape[_batch_axis(call, "q")] if q.ndim == 4 else 0
+        q = of_one.get("q")  # append has none
+        b = 0 if q is None or q.ndim != 4 else q.shape[_batch_axis(call, "q")]
         if n == 0 or not _folds(call, b, of_one, is_mapped):
             results = one_after_another(mapped, arrays)
         else:

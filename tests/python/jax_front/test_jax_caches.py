@@ -78,6 +78,16 @@ def test_a_cache_that_is_used_again_is_copied():
     close(twice, 2 * made.k)
 
 
+def test_append_mapped_over_caches():
+    """One append after the other, as each has a cache of its own."""
+    made, right = cache(), written()
+    k, v, *new = [jnp.stack([x, -x]) for x in of_jax(made.k, made.v, *NEW)]
+    words = {"lengths_k": LENGTHS.numpy(), "page_table": TABLE.numpy()}
+    found = jax.vmap(lambda *of_one: regard.jax.append(*of_one, **words))(k, v, *new)
+    for changed, tensor in zip(found, (right.k, right.v), strict=True):
+        close(changed, numpy.stack([tensor, -tensor]))
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 def test_paged_attention(scaled):
     made, q = cache(), numbers(9, 3, 4, D)
