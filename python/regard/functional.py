@@ -55,7 +55,8 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     own.
 
     score= and keep= are functions of the score and the mask (docs/functions.md): score="s-slope[h]*abs(kv-p)" with
-    tensors={"slope": slope}, keep="doc[b,q]==doc[b,kv]" with tensors={"doc": doc}. They run on a CPU.
+    tensors={"slope": slope}, keep="doc[b,q]==doc[b,kv]" with tensors={"doc": doc}. Those that words express run on
+    every target, others on a CPU.
 
     A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
 
@@ -81,15 +82,15 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
 
     k: [sequences, s, hk, d], v: [sequences, s, hk, dv], or with page_table (or page_list) [pages, page, hk, d] and
     [pages, page, hk, dv]. k_new: [b, s_new, hk, d], v_new: [b, s_new, hk, dv], packed with offsets_new (int32 [b+1]) or
-    slots. They follow the keys of their sequence, lengths_k (int32 [b]) of them; a sequence of a negative length takes
-    none. slots, int32 or int64 [tokens], is instead the row of the cache for each token, counted over all pages; a
-    negative one is not written.
+    slots. They follow the keys that their sequence already has, lengths_k (int32 [b]); a sequence of a negative length
+    takes none. slots, int32 or int64 [tokens], are instead the rows of the cache that they go to, counted over all
+    pages; a token with a negative slot is not written.
 
     v=None and v_new=None, with dv= or k_rope=: v is the first columns of k. k_new has all columns of k.
 
-    rope="interleaved" or "half" with rope_cos and rope_sin, [rows, rotated dimensions / 2], rotates the new keys.
-    An 8-bit cache takes its numbers divided by descale_k and descale_v; factors of each token, in arrays like k and v
-    without their last dimension, are written as well, and so are those of each 128 columns of a latent k,
+    rope="interleaved" or "half" with rope_cos and rope_sin, [rows, rotary / 2], rotates the new keys. For an 8-bit
+    cache, new tokens are divided by descale_k and descale_v. Factors for each token, in arrays like k and v without
+    their last dimension, are computed and written as well, and so are those for each 128 columns of a latent k,
     [..., hk, dv / 128], whose k_rope has k_new's type.
 
     Raises the same errors as `attention`.

@@ -1,4 +1,4 @@
-"""The words of a KV cache, from the shapes and types of its arrays."""
+"""Words of problem text for a KV cache, from the shapes and types of its arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FACTORS = "[1], [1|b, hk], [pages, hk], one for each row and head of k, or, wit
 
 
 def value_words(of_k: int, of_v: int | None, options: dict[str, Any], tensors: dict[str, Any]) -> str:
-    """The columns of v. Without v (None) it is the first columns of k: dv of them, or all of k beside k_rope."""
+    """Words for the columns of v. If v is None, it is the first columns of k: dv of them, or all of k beside k_rope."""
     if of_v is not None:
         return f"dv={of_v}"
     if "k_rope" in tensors:
@@ -24,18 +24,19 @@ def refuse_no_values(options: dict[str, Any]) -> None:
     """Refuses v=None where nothing says which columns of k are v."""
     if options.get("dv") is None and options.get("k_rope") is None:
         raise invalid(
-            "v is None, which means the first columns of k: give dv=, how many, or k_rope=, the columns of k after them"
+            "v is None, which means that v is the first columns of k: give dv=, their number, or k_rope=, the other "
+            "columns"
         )
 
 
 def page_words(k: Any, v: Any, layout: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
-    """The pages of k and v, and the bound of their sequences."""
+    """Words for the pages of k and v, and for the bound of their sequences."""
     of_k = shape_of("k", k, 4, "pages, [pages, page, hk, d]")
     of_v = None if v is None else shape_of("v", v, 4, "pages, [pages, page, hk, dv]")
     pages = of_k[0]
     if options.get("kv_layout") == "vectorized":
         if layout != "bshd":
-            raise invalid(f"kv_layout='vectorized' has an order of axes of its own: leave layout={layout!r} out")
+            raise invalid(f"kv_layout='vectorized' has its own order of axes: leave layout={layout!r} out")
         together = 16 // bytes_of("k", k)
         page, heads, axis_d, of_axis = of_k[3] // together, of_k[1], 3, together
     else:
@@ -60,7 +61,7 @@ def page_words(k: Any, v: Any, layout: str, options: dict[str, Any], tensors: di
 
 
 def cache_words(pass_: str, dtype: str, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
-    """What the arrays say beyond the shapes of q, k and v."""
+    """Words that follow from arrays, besides the shapes of q, k and v."""
     words = [_type_of_keys(dtype, options, tensors), _factors(options, tensors)]
     if "k_new" in tensors:
         words.append(_new_tokens(options, tensors))
@@ -95,7 +96,8 @@ def _new_tokens(options: dict[str, Any], tensors: dict[str, Any]) -> str:
     if "slots" not in tensors and "snew" not in options:
         if "offsets_new" not in tensors:
             raise invalid(
-                "packed new tokens need offsets_new, where those of each sequence begin; or give [b, snew, hk, d]"
+                "packed new tokens need offsets_new, where those of each sequence begin; or give k_new as [b, snew, "
+                "hk, d]"
             )
         options["snew"] = longest("offsets_new", tensors["offsets_new"])
     return f"tnew={shape[0]}"
@@ -145,7 +147,7 @@ def _batch(options: dict[str, Any], tensors: dict[str, Any]) -> int:
 
 
 def sequences_of_new(options: dict[str, Any], tensors: dict[str, Any]) -> int:
-    """How many sequences the new tokens are of; packed tokens alone do not say it."""
+    """The number of sequences that the new tokens belong to; packed tokens alone do not determine it."""
     if "offsets_new" in tensors:
         return shape_of("offsets_new", tensors["offsets_new"], 1, "[b+1]")[0] - 1
     shape = shape_of("k_new", tensors["k_new"])

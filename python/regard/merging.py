@@ -1,4 +1,4 @@
-"""merge: partial results of attention, each of some of the keys, as the result of all of them."""
+"""merge: combines partial results of attention, each over some of the keys, into the result over all of them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def merge(
     threads: int = 0,
     stream: Any = None,
 ) -> tuple[Any, Any]:
-    """Merges results of the same queries on different keys into their result on all of these keys.
+    """Merges results of the same queries over different keys into the result over all of these keys.
 
-    partial_o: [parts, b, s, h, dv] or packed [parts, tokens, h, dv], bf16, fp16 or fp32; partial_lse: fp32
-    [parts, b, h, s] or packed [parts, h, tokens], in natural logarithm: what `attention(..., lse=True)` returns, of any
-    number of parts. A part in which a row saw no key has O = 0 and LSE = -inf, and does not count.
+    partial_o: [parts, b, s, h, dv] or packed [parts, tokens, h, dv], bf16, fp16 or fp32; partial_lse: fp32 [parts, b,
+    h, s] or packed [parts, h, tokens], in natural logarithm: what `attention(..., lse=True)` returns, for any number of
+    parts. A part in which a row saw no key has O = 0 and LSE = -inf, and does not count.
 
     Returns (o, lse) of one part's shapes. `out` and `lse` may be arrays to write to; out may also be the dtype of o as
-    text, by default that of partial_o. With accumulate=True `out` and `lse` are given, are one more part, and are
+    text, by default that of partial_o. With accumulate=True both must be given: they are one more part, and are
     changed in place.
     """
     results: tuple[Any, Any] = _core.eagerly(

@@ -23,30 +23,31 @@ F = TypeVar("F", bound=Callable[..., Any])
 class CacheOptions(TypedDict, total=False):
     """The options of a KV cache."""
 
-    k_new: Annotated[Array, "[b, snew, hk, d], packed [tokens, hk, d]: new keys, written into k after lengths_k"]
+    k_new: Annotated[Array, "[b, snew, hk, d], packed [tokens, hk, d]: new keys, written into k from row lengths_k on"]
     v_new: Annotated[Array, "[b, snew, hk, dv], packed [tokens, hk, dv]: new values, likewise"]
     offsets_new: Annotated[Array, "int32 [b + 1], cumulative, first 0: where packed new tokens begin"]
     snew: Annotated[int, "the most new tokens of a sequence, or a bound; computed from offsets_new if absent"]
     rope: Annotated[Literal["interleaved", "half"], "rotary embedding of the new keys and of the queries"]
     rotary: Annotated[
-        int, "how many columns rope rotates, the first or, with v=None, those after v; those of rope_cos if absent"
+        int, "how many columns rope rotates: the first or, with v=None, those after v; as rope_cos has them if absent"
     ]
     rope_cos: Annotated[Array, "[rows, rotary / 2] in the dtype of q or fp32: a row for each position"]
     rope_sin: Annotated[Array, "likewise"]
     positions: Annotated[
         Array,
-        "int32 [b]: position of each sequence's first new token, in append also of each token; lengths_k if absent",
+        "int32 [b]: position of each sequence's first new token, in append also of every one; lengths_k if absent",
     ]
     dv: Annotated[int, "with v=None: v is the first dv columns of k; all of k if k_rope is given"]
     k_rope: Annotated[Array, "with v=None: the last columns of k, where they are an array of their own, shaped like k"]
     cache: Annotated[int, "sequences in k and v; those of k if cache_index is given"]
     cache_index: Annotated[Array, "int32 [b]: which sequence of k and v each sequence reads"]
-    left_padding: Annotated[Array, "int32 [b]: k and v of a sequence begin at this row; lengths_k counts it"]
+    left_padding: Annotated[Array, "int32 [b]: the row at which a sequence's keys begin; lengths_k counts the padding"]
     paged: Annotated[int, "page size; that of k if page_table or page_list is given"]
-    pages: Annotated[int, "pages in k and v, likewise"]
+    pages: Annotated[int, "number of pages in k and v, likewise"]
     table: Annotated[Literal["vllm", "sglang"], "kind of page table; 'sglang' if page_list is given"]
     kv_layout: Annotated[
-        Literal["linear", "vectorized"], "pages [pages, paged, hk, d], or groups of 16 bytes; 'linear' if absent"
+        Literal["linear", "vectorized"],
+        "pages [pages, paged, hk, d], or groups of 16 bytes (docs/problem.md); 'linear' if absent",
     ]
     page_table: Annotated[Array, "int32 [b, blocks]: the page of each block of a sequence; k and v are pages"]
     page_list: Annotated[Array, "int32: the pages of sequence after sequence; k and v are pages"]
@@ -54,11 +55,11 @@ class CacheOptions(TypedDict, total=False):
     last_page_lengths: Annotated[Array, "int32 [b]: tokens in each sequence's last page"]
     kv: Annotated[
         Literal["fp8", "fp8_e5m2", "int8", "fp8_fnuz", "fp8_e5m2_fnuz"],
-        "dtype of k and v, where q has another and integer arrays hold them",
+        "dtype of k and v, where it is not that of q and integer arrays hold their bits",
     ]
     descale: Annotated[
         Literal["tensor", "head", "token", "page", "columns"],
-        "what each factor is for, where the shape of descale_k does not say it",
+        "what has a factor of its own, where the shape of descale_k is ambiguous",
     ]
 
 
@@ -99,13 +100,13 @@ class Options(CacheOptions, total=False):
     # ---- functions of the score and the mask
     score: Annotated[
         str | Callable[..., Any],
-        "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'; with tensors of PyTorch also a function of "
-        "score, b, h, q_idx, kv_idx, which returns it",
+        "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'; in regard.torch and regard.jax also a "
+        "function of score, b, h, q_idx, kv_idx, which returns it",
     ]
     keep: Annotated[
         str | Callable[..., Any],
-        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; with tensors "
-        "of PyTorch also a function of b, h, q_idx, kv_idx",
+        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; in "
+        "regard.torch and regard.jax also a function of b, h, q_idx, kv_idx",
     ]
     tensors: Annotated[
         dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
@@ -127,8 +128,8 @@ class Options(CacheOptions, total=False):
     descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
     descale_k: Annotated[
         Array,
-        "the same for 8-bit k; in a cache also one for each token or page, and each head; with k_rope, which then has "
-        "q's type, also one for each row and 128 columns of k, [..., hk, dv / 128]",
+        "the same for 8-bit k; in a cache also one for each head of each token or page; with k_rope, which then has "
+        "q's type, also one for each 128 columns of a row of k, [..., hk, dv / 128]",
     ]
     descale_v: Annotated[Array, "the same for v"]
 

@@ -35,7 +35,7 @@ _IN_PYTHON = {
     "tnew=64": "offsets_new=",
     "kv=fp8": "no option, as the type of a cache is that of k and v",
 }
-_FUNCTIONS = "bias= for numbers that are added to the scores, as score and mask functions are not supported yet"
+_FUNCTIONS = "score= or keep=, which take text or, in regard.torch.attention and regard.jax.attention, functions"
 _SIZES = frozenset(("b", "h", "hq", "hk", "s", "sq", "sk", "d", "dv", "tq", "tk"))
 
 

@@ -188,7 +188,7 @@ CASES = {
     "another library's object": (
         lambda: regard.attention(GOOD, GOOD, GOOD, score_mod=lambda score: score),
         ValueError,
-        ["score_mod", "bias=", "score and mask functions are not supported yet"],
+        ["score_mod", "did you mean score= or keep=, which take text or, in regard.torch.attention"],
     ),
     "another library's lists": (
         lambda: regard.attention(GOOD, GOOD, GOOD, attn_mask=[[True]]),

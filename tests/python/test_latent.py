@@ -25,7 +25,7 @@ def test_the_words():
     pages = {"page_table": numpy.zeros((2, 3), "int32"), "lengths_k": numpy.ones(2, "int32")}
     assert text(q, random(7, 3, 1, D), dv=DV, **pages) == f"{sizes} lengths latent paged=3 pages=7"
     with pytest.raises(
-        ValueError, match="v is None, which means the first columns of k: give dv=, how many, or k_rope="
+        ValueError, match="v is None, which means that v is the first columns of k: give dv=, their number, or k_rope="
     ):
         regard.attention(q, k, None)
     with pytest.raises(ValueError, match=r"dv=25 is not below d=24"):

@@ -8,7 +8,7 @@
 shards heads instead of tokens; their results are the same within rounding, on any number of ranks.
 `append` and `decode_attention` are for a KV cache that is sharded token by token.
 
-Every process of the group makes the same call. gloo serves tensors on the CPU and NCCL those on GPUs.
+Every process of the group makes the same call. Tensors on a CPU need the backend gloo, those on GPUs NCCL.
 """
 
 from ..hosts import require

@@ -1,4 +1,4 @@
-"""A KV cache that is sharded token by token: the one at position p is in row p / ranks of rank p % ranks."""
+"""A KV cache that is sharded token by token: the token at position p is in row p // ranks of rank p % ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = frozenset(
 
 
 def _rows(counts: Tensor, group: Group) -> Tensor:
-    """How many of the first `counts` positions are on this rank."""
+    """How many of the positions below `counts` are on this rank."""
     return (counts - group.rank + group.ranks - 1).clamp(min=0) // group.ranks
 
 
@@ -45,9 +45,9 @@ def decode_attention(
     tokens. k, v: this rank's rows: pages [pages, page, heads, dim] with page_table, int32 [b, n], or [sequences, s,
     heads, dim]. The token at position p is in row p // ranks of rank p % ranks. A rank without rows adds nothing.
 
-    causal and window=(left, right) are those of whole sequences, whose last token is the last query. sink, fp32 [hq],
-    counts once. options: scale, softcap, kv, descale and its factors, cache_index, batch_invariant, splits, target,
-    family, threads. Nothing is read on the host.
+    causal and window=(left, right) refer to whole sequences, whose last token is the last query. sink, fp32 [hq], is
+    applied once, not on each rank. options: scale, softcap, kv, descale and its factors, cache_index, batch_invariant,
+    splits, target, family, threads. Nothing is read on the host.
 
     Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients.
 
@@ -77,7 +77,7 @@ def decode_attention(
 
 
 def _ranges(lengths: Tensor, sq: int, causal: bool, window: tuple[int, int], group: Group) -> Tensor:
-    """The rows of this rank that each query sees, from the positions that it sees."""
+    """The range of this rank's rows that each query sees, from the positions that it sees."""
     left, right = window
     position = lengths[:, None] - sq + torch.arange(sq, device=lengths.device)
     last = position if causal or right >= 0 else lengths[:, None].expand(-1, sq)
@@ -100,11 +100,11 @@ def append(
     cache_index: Tensor | None = None,
     **options: Any,
 ) -> None:
-    """Writes those of the new keys and values that are this rank's into its rows of a sharded cache.
+    """Writes this rank's share of the new keys and values into its rows of a sharded cache.
 
     k_new: [b, s_new, hk, d]; v_new: [b, s_new, hk, dv], the same on every rank; lengths_k: int32 [b], the lengths of
     the whole sequences before them, negative for a sequence that takes none. k, v, page_table and cache_index: as in
-    `decode_attention`. Tokens for which there is no row are not written. options are those of `regard.torch.append`,
+    `decode_attention`. Tokens beyond the rows of the cache are not written. options are those of `regard.torch.append`,
     such as rope with rope_cos and rope_sin, whose rows are positions in whole sequences.
     """
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new, lengths_k=lengths_k)

@@ -17,10 +17,10 @@ class Group:
         if not dist.is_available():
             raise RefusedError("this PyTorch has no torch.distributed: install one that was built with it")
         if not dist.is_initialized():
-            raise invalid("there is no group of processes: call torch.distributed.init_process_group first")
+            raise invalid("torch.distributed is not initialised: call torch.distributed.init_process_group first")
         self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
-            raise invalid("this process is no member of the group: call it in the processes of the group only")
+            raise invalid("this process is not a member of the group: make the call only in processes of the group")
 
     def _peer(self, steps: int) -> int:
         rank = (self.rank + steps) % self.ranks
@@ -46,14 +46,15 @@ class Group:
         return Gathering(work, tensor, gathered)
 
     def sum_and_scatter(self, tensor: Tensor) -> Tensor:
-        """From [ranks, ...] the sum over all processes of this rank's entry."""
+        """The sum over all processes of entry `rank` of their tensors [ranks, ...]."""
         tensor = tensor.contiguous()
         mine = tensor.new_empty(tensor.shape[1:])
         _reduce_scatter(mine, tensor.flatten(0, 1), group=self.group)
         return mine
 
     def exchange(self, tensor: Tensor) -> Tensor:
-        """From [ranks, ...] in each process: entry i goes to rank i, which has them in the order of their origin."""
+        """Sends entry i of [ranks, ...] to rank i; returns the entries received, in the order of the ranks they are
+        from."""
         tensor = tensor.contiguous()
         received = tensor.new_empty(tensor.shape)
         dist.all_to_all_single(received, tensor, group=self.group)

@@ -18,7 +18,7 @@ OF_FORWARD = ("batch_invariant", "splits")  # options that say how forward runs,
 
 
 class Problem:
-    """q, k, v in the types that are computed with; the sequences; the options of every call of attention."""
+    """q, k and v after autocast; the sequences; the options of every call of attention."""
 
     def __init__(
         self,
@@ -34,7 +34,9 @@ class Problem:
         q, k, v = tensors
         refuse_types(q=q, k=k, v=v)
         if not is_eager(q):
-            raise RefusedError(f"{name} sends tensors to other processes: call it outside of transforms and tracers")
+            raise RefusedError(
+                f"{name} sends tensors to other processes: call it outside torch.func transforms and tracing"
+            )
         for option, value in options.items():
             if option not in _TAKEN and value is not None:
                 raise RefusedError(
@@ -50,7 +52,8 @@ class Problem:
                 raise invalid(f"{role} has shape {list(tensor.shape)}; it must be {axes}, this rank's tokens")
         if not q.shape[: rank - 2] == k.shape[: rank - 2] == v.shape[: rank - 2]:
             raise invalid(
-                f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; they must be of the same tokens"
+                f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; they must have the same "
+                "numbers of tokens"
             )
         if is_autocast(q):
             q, k, v = cast(q), cast(k), cast(v)

@@ -17,11 +17,11 @@ from .groups import Group
 
 
 class Sequences:
-    """Sequences of which every rank has the same number of tokens, packed.
+    """Packed sequences, of each of which every rank has the same number of tokens.
 
-    offsets: int32 [b + 1], where each sequence begins among this rank's tokens; longest: the most tokens of one here;
-    tokens: those of all sequences here. Without `in_chunks` nothing depends on the order of the tokens of a sequence,
-    and they count as one chunk for each rank.
+    offsets: int32 [b + 1], where each sequence begins among this rank's tokens; longest: the most tokens that one has
+    here; tokens: the total here. Without `in_chunks` nothing depends on the order of the tokens of a sequence, and each
+    rank has one chunk of it.
     """
 
     def __init__(self, group: Group, offsets: Tensor, longest: int, tokens: int, in_chunks: bool) -> None:
@@ -35,25 +35,25 @@ class Sequences:
         return torch.cat((torch.stack((first, (first + last) // 2), 1).flatten(), self.offsets[-1:]))
 
     def _chunks(self) -> Tensor:
-        """Tokens of a chunk of each sequence; none counts as 1, to divide by."""
+        """The tokens of a chunk of each sequence, at least 1, as they are divisors."""
         lengths = self.offsets.diff()
         return (lengths // 2 if self.in_chunks else lengths).clamp(min=1)
 
     def places(self, sequence: Tensor, position: Tensor) -> Tensor:
-        """Where the tokens at these positions of these sequences are among the gathered tokens of all ranks."""
+        """The indices, among the gathered tokens of all ranks, of the tokens at these positions of these sequences."""
         chunk = self._chunks()[sequence]
         number, row = position // chunk, position % chunk
         late = (number >= self.ranks).long() if self.in_chunks else torch.zeros_like(number)
         rank = torch.where(late > 0, 2 * self.ranks - 1 - number, number)
-        # Rows after the last sequence have no place; any that exists serves them.
+        # Rows after the last sequence belong to none: any valid index will do.
         return (rank * self.tokens + self.offsets[sequence] + late * chunk + row).clamp(0, self.ranks * self.tokens - 1)
 
     def in_order(self) -> Tensor:
-        """Where the tokens of all sequences, one after the other, are among the gathered tokens."""
+        """The indices, among the gathered tokens, of the tokens of all sequences, one after the other."""
         return self.places(*_located(self.offsets.long() * self.ranks, self.ranks * self.tokens))
 
     def here(self) -> Tensor:
-        """Which of the tokens of all sequences, one after the other, are here."""
+        """The indices of this rank's tokens among those of all sequences, one after the other."""
         sequence, row = _located(self.offsets.long(), self.tokens)
         chunk = self._chunks()[sequence]
         late = (row >= chunk).long()
@@ -62,8 +62,8 @@ class Sequences:
         return (start + number * chunk + row - late * chunk).clamp(0, self.ranks * self.tokens - 1)
 
     def seen(self) -> tuple[Tensor, Tensor, int]:
-        """The keys that this rank's chunks see with a causal mask: their places among the gathered tokens, where those
-        of each chunk begin, as `halves` for the queries, and the most keys of a chunk."""
+        """The keys that this rank's chunks see with a causal mask: their indices among the gathered tokens, the offsets
+        of each chunk's keys, as `halves` for the queries, and the most keys of a chunk."""
         chunk = self.offsets.diff() // 2
         counts = torch.stack(((self.rank + 1) * chunk, (2 * self.ranks - self.rank) * chunk), 1).flatten()
         starts = torch.cat((counts.new_zeros(1), counts.cumsum(0)))
@@ -81,7 +81,10 @@ def _located(starts: Tensor, total: int) -> tuple[Tensor, Tensor]:
 
 def dense_sequences(group: Group, b: int, s: int, device: torch.device, in_chunks: bool) -> Sequences:
     if in_chunks and s % 2:
-        raise invalid(f"each rank has {s} tokens of a sequence; causal attention needs two equal chunks: see shard")
+        raise invalid(
+            f"each rank has {s} tokens of a sequence; causal attention needs two equal chunks, as "
+            "regard.distributed.shard makes them"
+        )
     offsets = torch.arange(b + 1, dtype=torch.int32, device=device) * s
     return Sequences(group, offsets, s, b * s, in_chunks)
 
@@ -91,18 +94,23 @@ def packed_sequences(
 ) -> Sequences:
     """offsets, longest: of whole sequences; tokens: those of this rank."""
     if not isinstance(offsets, Tensor) or offsets.dim() != 1 or not len(offsets):
-        raise invalid("offsets must be an int32 tensor [b + 1]: where each whole sequence begins, and the last ends")
+        raise invalid(
+            "offsets must be an int32 tensor [b + 1]: where each whole sequence begins, and where the last one ends"
+        )
     parts = group.ranks * (2 if in_chunks else 1)
     if offsets.device.type == "cpu":  # what is on a GPU is not read
         lengths = offsets.diff()
         if (lengths % parts).any() or int(offsets[-1]) != tokens * group.ranks:
             raise invalid(
                 f"offsets are {offsets.tolist()} and this rank has {tokens} tokens; each sequence must have a multiple "
-                f"of {parts} tokens, of which every rank has as many"
+                f"of {parts} tokens, of which every rank has the same number"
             )
         longest = max(lengths.tolist(), default=0) if longest is None else longest
     if longest is None:
-        raise invalid("offsets are on a GPU, where they are not read: give longest, the longest sequence or a bound")
+        raise invalid(
+            "offsets are on a GPU, where they are not read: give longest, the length of the longest sequence or a "
+            "bound above it"
+        )
     of_rank = (offsets // group.ranks).to(device, torch.int32)
     longest = -(-whole("longest", longest) // parts) * (2 if in_chunks else 1)
     return Sequences(group, of_rank, longest, tokens, in_chunks)
@@ -135,11 +143,11 @@ def unshard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | Non
         sequences = packed_sequences(processes, offsets, 0, x.shape[0], x.device, True)
         return processes.gather(x).arrived().flatten(0, 1).index_select(0, sequences.in_order())
     if x.shape[dim] % 2:
-        raise invalid(f"x has {x.shape[dim]} tokens; each rank has two equal chunks")
+        raise invalid(f"x has {x.shape[dim]} tokens, an odd number; each rank has two equal chunks of a sequence")
     pairs = [one.chunk(2, dim) if one.shape[dim] else (one, one) for one in processes.gather(x).arrived().unbind(0)]
     return torch.cat([early for early, _ in pairs] + [late for _, late in reversed(pairs)], dim)
 
 
 def _refuse_uneven(name: str, tokens: int, ranks: int) -> None:
     if tokens % ranks:
-        raise invalid(f"{name} has {tokens} tokens, of which {ranks} ranks cannot have as many each: pad sequences")
+        raise invalid(f"{name} has {tokens} tokens, which {ranks} ranks cannot share equally: pad the sequences")

@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        also = ", as only regard.torch.attention takes Python functions" if callable(value) else ""
+        also = ", as only regard.torch and regard.jax take Python functions" if callable(value) else ""
         raise wrong_type(f"{name} is of type {type(value).__name__}; it must be text such as 's*2.0'{also}")
     if '"' in value or "'" in value:
         raise invalid(f"{name} is {quote(value)}; a function cannot contain quotes")

@@ -1,4 +1,4 @@
-"""merge for JAX: partial results of attention, each of some of the keys, as the result of all of them."""
+"""merge for JAX: combines partial results of attention, each over some of the keys, into the result over all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TYPES = ("fp32", "bf16", "fp16")
 
 
 def merge(partial_o: Any, partial_lse: Any, *, out: str | None = None) -> tuple[jax.Array, jax.Array]:
-    """Merges results of the same queries on different keys into their result on all of these keys.
+    """Merges results of the same queries over different keys into the result over all of these keys.
 
     partial_o: [parts, b, s, h, dv] or packed [parts, tokens, h, dv], float32, bfloat16 or float16; partial_lse: float32
-    [parts, b, h, s] or packed [parts, h, tokens], in natural logarithm: what `attention(..., lse=True)` returns, of any
-    number of parts. A part in which a row saw no key has LSE = -inf, and does not count: its gradients are 0.
+    [parts, b, h, s] or packed [parts, h, tokens], in natural logarithm: what `attention(..., lse=True)` returns, for
+    any number of parts. A part in which a row saw no key has LSE = -inf, and does not count: its gradients are 0.
 
     Returns (o, lse) of one part's shapes; out="fp32", "bf16" or "fp16" is the dtype of o, by default that of partial_o.
-    It consists of JAX's own operations, which XLA fuses with those around them, and JAX differentiates it.
+    merge consists of JAX's own operations, which XLA fuses with those around them and JAX differentiates.
 
     Raises InvalidError (a ValueError).
     """

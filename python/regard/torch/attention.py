@@ -65,9 +65,9 @@ def attention(
     Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied. Latent
     attention (v=None) has no gradients.
 
-    q, k, v, bias, sink and, where PyTorch does not compile, floating-point tensors= of score= have gradients; lse has
-    none, and differentiating through it raises an error. Recorded calls take no out= and no arrays for lse and
-    dropout_mask to be written to. There are no second derivatives.
+    q, k, v, bias, sink and, where PyTorch does not compile, floating-point tensors= of score= have gradients, through o
+    and lse. Recorded calls take no out= and no arrays for lse and dropout_mask to be written to. There are no second
+    derivatives, and no gradients through a KV cache.
 
     score and keep may be functions as FlexAttention takes them, score_mod(score, b, h, q_idx, kv_idx) and
     mask_mod(b, h, q_idx, kv_idx), whose closed-over tensors take the place of tensors=. They are traced once for the

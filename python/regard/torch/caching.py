@@ -1,4 +1,4 @@
-"""KV caches: append, attention that writes new tokens first, and both as operators that change the cache."""
+"""KV caches: append, and attention that first writes new tokens; both also as operators that change the cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _attention_op = torch.ops.regard.attention_appended.default
 
 
 def append(k: Tensor, v: Tensor | None, k_new: Tensor, v_new: Tensor | None, **options: Any) -> None:
-    """`regard.append` for tensors of PyTorch: writes new keys and values into a KV cache. Graphs hold it as an operator
+    """`regard.append` for tensors of PyTorch: writes new keys and values into a KV cache. In graphs it is an operator
     that changes k and v. Autograd does not record it."""
     if v is None and v_new is None:
         return latent_append(k, k_new, options)
@@ -59,7 +59,7 @@ def has_cache(options: dict[str, Any]) -> bool:
 def refuse_recorded(*tensors: Tensor) -> None:
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         raise RefusedError(
-            "new tokens are written into a KV cache, which autograd does not record: call it under torch.no_grad(), or "
+            "autograd does not record that new tokens are written into a KV cache: call it under torch.no_grad(), or "
             "pass detached tensors"
         )
 
@@ -69,8 +69,8 @@ def attention_appended(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any],
     refuse_own_functions({"q": q, "k": k, "v": v, **options})
     if outputs["dropout_mask"]:
         raise RefusedError(
-            "dropout_mask does not go with new tokens where PyTorch compiles or traces: leave it out, or call "
-            "regard.torch.append first"
+            "dropout_mask cannot be returned beside new tokens (k_new) where PyTorch compiles or traces: leave it "
+            "out, or call regard.torch.append first"
         )
     options = {name: option for name, option in options.items() if option is not None}
     options |= {"out": outputs["out"]} if "out" in outputs else {}
@@ -80,7 +80,7 @@ def attention_appended(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any],
 
 
 def written_factors(options: dict[str, Any]) -> tuple[Tensor | None, Tensor | None]:
-    """descale_k and descale_v if they are those of each token."""
+    """descale_k and descale_v if these are factors for each token, which the call writes."""
     factors = options.get("descale_k"), options.get("descale_v")
     return factors if options.get("descale") == "token" else (None, None)
 

@@ -42,18 +42,18 @@ def merge(
     target: str | None = None,
     threads: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """`regard.merge` for tensors of PyTorch: results of the same queries on different keys become their result on all
-    of these keys. Autograd records it, and graphs hold it as an operator.
+    """`regard.merge` for tensors of PyTorch: merges results of the same queries over different keys into the result
+    over all of these keys. Autograd records it, and graphs hold it as an operator.
 
     partial_o: [parts, b, s, h, dv] or packed [parts, tokens, h, dv]; partial_lse: float32 [parts, b, h, s] or packed
-    [parts, h, tokens]. Returns (o, lse) of one part's shapes; out="fp32" or another dtype as text is that of o.
+    [parts, h, tokens]. Returns (o, lse) of one part's shapes; out="fp32" or another dtype as text sets the dtype of o.
 
     Both have gradients. With w = exp(partial_lse - lse), the weight of a part in a row, that of partial_o is w grad_o,
     and that of partial_lse is w (d - sum over parts of w d + grad_lse), where d is the sum of grad_o partial_o over the
     columns. A part whose LSE is -inf is empty: its gradients are 0.
 
-    out and lse may also be tensors to write to. With accumulate=True both are given, are one more part, and are changed
-    in place, which autograd does not record.
+    out and lse may also be tensors to write to. With accumulate=True both must be given: they are one more part, and
+    are changed in place, which autograd does not record.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
     """
@@ -129,7 +129,7 @@ def _backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None) -> tuple
 def gradients(
     grad_o: Tensor | None, grad_lse: Tensor | None, partial_o: Tensor, partial_lse: Tensor, lse: Tensor
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Those of partial_o and partial_lse. What an empty part holds does not matter: it may be NaN."""
+    """The gradients of partial_o and partial_lse. What an empty part holds does not matter: it may be NaN."""
     is_empty = partial_lse == -torch.inf
     weights = torch.where(is_empty, 0.0, torch.exp(partial_lse - lse))
     total, grad_partial_o = grad_lse, None

@@ -86,7 +86,7 @@ def test_mapped():
 
 def test_what_is_wrong_is_said():
     q, k = of_jax(numbers(7, 2, 2, 4, 24)), of_jax(numbers(8, 2, 5, 1, 24))
-    with pytest.raises(ValueError, match="v is None, which means the first columns of k: give dv="):
+    with pytest.raises(ValueError, match="v is None, which means that v is the first columns of k: give dv="):
         regard.jax.attention(q, k, None)
     with pytest.raises(NotImplementedError, match=r"latent attention \(v=None\) has no gradients"):
         jax.grad(lambda q: regard.jax.attention(q, k, None, dv=DV).sum())(q)

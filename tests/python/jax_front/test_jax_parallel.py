@@ -144,11 +144,11 @@ def test_refusals(random):
     for name, attend in FORMS.items():
         refused(attend, f"alibi is not an option of {name}_attention", NotImplementedError, alibi=1)
         refused(attend, r"q has shape \[1, 2, 6, 16\]; it must be \[tokens, heads, dim\]", offsets=OFFSETS)
-        refused(attend, "they must be of the same tokens", k=jnp.concatenate((k, k), 1))
+        refused(attend, "they must have the same numbers of tokens", k=jnp.concatenate((k, k), 1))
         refused(attend, "has 1 tokens of a sequence; causal attention needs two", causal=True, q=q[:, :4], k=k[:, :4],
                 v=v[:, :4])  # fmt: skip
         refused(attend, "each sequence must have a multiple of 4 tokens", q=q[0], k=k[0], v=v[0], offsets=[0, 3, 32])
-        with pytest.raises(ValueError, match=f"no mesh axis 'ranks' here: call {name}_attention inside of shard_map"):
+        with pytest.raises(ValueError, match=f"no mesh axis 'ranks' here: call {name}_attention inside shard_map"):
             attend(q, k, v, axis_name="ranks")
     refused(FORMS["all_to_all"], "q has 6 heads, which 4 devices cannot share", NotImplementedError)
     refused(FORMS["all_gather"], "a window of all_gather_attention ends", NotImplementedError, window=(2, 3))

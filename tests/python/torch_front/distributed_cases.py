@@ -292,7 +292,7 @@ def refusals(setting: Setting) -> None:
     for name, attend in FORMS.items():
         refused(NotImplementedError, f"alibi is not an option of {name}_attention", attend, q, q, q, alibi=q)
         refused(ValueError, "this rank's tokens", attend, q[0], q[0], q[0])
-        refused(ValueError, "they must be of the same tokens", attend, q, q[:, :2], q)
+        refused(ValueError, "they must have the same numbers of tokens", attend, q, q[:, :2], q)
         refused(TypeError, "k is of type int", attend, q, 1, q)
         refused(ValueError, "has 3 tokens of a sequence; causal attention needs two equal chunks", attend,
                 q[:, :3], q[:, :3], q[:, :3], causal=True)  # fmt: skip

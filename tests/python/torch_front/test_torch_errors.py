@@ -30,7 +30,7 @@ def meta(tensor):
 WRONG = {
     "q of NumPy": (lambda: {"q": Q.numpy()}, TypeError, "q is of type ndarray; regard.torch takes tensors"),
     "k a list": (lambda: {"k": [1.0]}, TypeError, "k is of type list"),
-    "v None": (lambda: {"v": None}, ValueError, "v is None, which means the first columns of k: give dv="),
+    "v None": (lambda: {"v": None}, ValueError, "v is None, which means that v is the first columns of k: give dv="),
     "float64": (lambda: {"q": Q.double()}, ValueError, "q has dtype float64"),
     "whole numbers": (lambda: {"q": Q.int()}, ValueError, "q has dtype int32"),
     "complex": (lambda: {"q": torch.complex(Q, Q)}, ValueError, "q has dtype complex64"),

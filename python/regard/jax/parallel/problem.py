@@ -42,13 +42,14 @@ class Problem:
                 raise invalid(f"{role} has shape {list(x.shape)}; it must be {axes}, this device's tokens")
         if not q.shape[: rank - 2] == k.shape[: rank - 2] == v.shape[: rank - 2]:
             raise invalid(
-                f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; they must be of the same tokens"
+                f"q has shape {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)}; they must have the same "
+                "numbers of tokens"
             )
         axis_name = tuple(axis_name) if isinstance(axis_name, list) else axis_name
         try:
             self.ranks: int = jax.lax.axis_size(axis_name)
         except NameError as error:
-            raise invalid(f"there is no mesh axis {axis_name!r} here: call {name} inside of shard_map") from error
+            raise invalid(f"there is no mesh axis {axis_name!r} here: call {name} inside shard_map") from error
         self.axis_name, self.rows = axis_name, q.shape[:-2]
         self.causal = switch("causal", causal)
         in_chunks = self.causal or window is not None

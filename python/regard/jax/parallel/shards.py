@@ -18,11 +18,11 @@ from ..values import as_jax, int32_array
 
 
 class Sequences(NamedTuple):
-    """Sequences of which every device has the same number of tokens, packed.
+    """Packed sequences, of each of which every device has the same number of tokens.
 
-    offsets: int32 [b + 1], where each sequence begins among a device's tokens; longest: the most tokens of one there;
-    tokens: those of all there. Without `in_chunks` nothing depends on the order of the tokens of a sequence, and they
-    count as one chunk for each device.
+    offsets: int32 [b + 1], where each sequence begins among a device's tokens; longest: the most tokens that one has
+    there; tokens: the total there. Without `in_chunks` nothing depends on the order of the tokens of a sequence, and
+    each device has one chunk of it.
     """
 
     ranks: int
@@ -37,23 +37,23 @@ class Sequences(NamedTuple):
         return jnp.concatenate((jnp.stack((first, (first + last) // 2), 1).ravel(), self.offsets[-1:]))
 
     def places(self, sequence: jax.Array, position: jax.Array) -> jax.Array:
-        """Where the tokens at these positions of these sequences are among the tokens of all devices."""
+        """The indices, among the tokens of all devices, of the tokens at these positions of these sequences."""
         lengths = jnp.diff(self.offsets)
         chunk = jnp.maximum(lengths // 2 if self.in_chunks else lengths, 1)[sequence]
         number, row = position // chunk, position % chunk
         late = (number >= self.ranks) & self.in_chunks
         rank = jnp.where(late, 2 * self.ranks - 1 - number, number)
         place = rank * self.tokens + self.offsets[sequence] + jnp.where(late, chunk, 0) + row
-        # Rows after the last sequence have no place; any that exists serves them.
+        # Rows after the last sequence belong to none: any valid index will do.
         return jnp.clip(place, 0, self.ranks * self.tokens - 1)
 
     def in_order(self) -> jax.Array:
-        """Where the tokens of all sequences, one after the other, are among the tokens of all devices."""
+        """The indices, among the tokens of all devices, of the tokens of all sequences, one after the other."""
         return self.places(*_located(self.offsets * self.ranks, self.ranks * self.tokens))
 
     def seen(self, rank: jax.Array) -> tuple[jax.Array, jax.Array, int]:
-        """The keys that this device's chunks see with a causal mask: their places among the tokens of all devices,
-        where those of each chunk begin, as `halves` for the queries, and the most keys of a chunk."""
+        """The keys that this device's chunks see with a causal mask: their indices among the tokens of all devices, the
+        offsets of each chunk's keys, as `halves` for the queries, and the most keys of a chunk."""
         chunk = jnp.diff(self.offsets) // 2
         counts = jnp.stack(((rank + 1) * chunk, (2 * self.ranks - rank) * chunk), 1).ravel()
         starts = jnp.concatenate((jnp.zeros_like(counts[:1]), jnp.cumsum(counts))).astype(jnp.int32)
@@ -70,7 +70,10 @@ def _located(starts: jax.Array, total: int) -> tuple[jax.Array, jax.Array]:
 
 def dense_sequences(ranks: int, b: int, s: int, in_chunks: bool) -> Sequences:
     if in_chunks and s % 2:
-        raise invalid(f"each device has {s} tokens of a sequence; causal attention needs two equal chunks: see deal")
+        raise invalid(
+            f"each device has {s} tokens of a sequence; causal attention needs two equal chunks, as regard.jax.deal "
+            "makes them"
+        )
     return Sequences(ranks, jnp.arange(b + 1, dtype=jnp.int32) * s, s, b * s, in_chunks)
 
 
@@ -79,7 +82,7 @@ def packed_sequences(ranks: int, offsets: Any, longest: Any, tokens: int, in_chu
     is_known, given = not isinstance(offsets, jax.core.Tracer), offsets
     offsets = int32_array("offsets", given)
     if offsets.ndim != 1 or not len(offsets):
-        raise invalid("offsets must be int32 [b + 1]: where each whole sequence begins, and the last ends")
+        raise invalid("offsets must be int32 [b + 1]: where each whole sequence begins, and where the last one ends")
     parts = ranks * (2 if in_chunks else 1)
     if is_known:  # jnp.asarray may trace it
         known = numpy.asarray(given)
@@ -87,7 +90,7 @@ def packed_sequences(ranks: int, offsets: Any, longest: Any, tokens: int, in_chu
         if (lengths % parts).any() or int(known[-1]) != tokens * ranks:
             raise invalid(
                 f"offsets are {known.tolist()} and a device has {tokens} tokens; each sequence must "
-                f"have a multiple of {parts} tokens, of which every device has as many"
+                f"have a multiple of {parts} tokens, of which every device has the same number"
             )
         longest = int(lengths.max(initial=0)) if longest is None else longest
     if longest is None:
@@ -97,7 +100,7 @@ def packed_sequences(ranks: int, offsets: Any, longest: Any, tokens: int, in_chu
 
 
 def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array:
-    """The tokens of whole sequences in the order in which shard_map splits them across `ranks` devices along `axis`.
+    """Reorders tokens of whole sequences so that shard_map gives each of `ranks` devices along `axis` its chunks.
 
     Each sequence is cut into 2 * ranks chunks, and device r gets the chunks r and 2 * ranks - 1 - r, joined. With
     offsets, int32 [b + 1], x is packed, [tokens, ...], and each sequence in it is cut likewise; lengths must be
