@@ -60,7 +60,7 @@ def test_vectorized_pages():
     k, v = array(9, 2, 1, 256, dtype="int8"), array(9, 2, 1, 256, dtype="int8")  # 16 rows, 16 elements
     words = text(DENSE, k, v, **TABLE, kv_layout="vectorized", descale="page")
     assert words == "hk=2 sk=48 kv=int8 lengths descale=page kv_layout=vectorized paged=16 pages=9"
-    with pytest.raises(ValueError, match="order of axes of its own: leave layout='bhsd' out"):
+    with pytest.raises(ValueError, match="has its own order of axes: leave layout='bhsd' out"):
         text(array(2, 4, 3, 16), k, v, **TABLE, kv_layout="vectorized", layout="bhsd")
 
 

@@ -57,10 +57,11 @@ def mla_decode_fwd(
     q_scale, kv_scale: the factors of 8-bit tensors, float32 of one number. num_kv_splits: the parts of each sequence on
     a GPU.
 
-    With cp_world_size above 1, pages of one token are those of this rank: its row j is the token j * cp_world_size +
-    cp_rank of sequences whose lengths are the differences of g_kv_indptr, int32 [b+1].
+    With cp_world_size above 1 the pages, of one token each, hold this rank's share of each sequence: row j is token j *
+    cp_world_size + cp_rank. g_kv_indptr, int32 [b+1], has the cumulative lengths of the whole sequences.
 
-    work_…, reduce_…, num_kv_splits_indptr and intra_batch_mode are schedules, which each call makes itself here.
+    work_…, reduce_…, num_kv_splits_indptr and intra_batch_mode are parts of a schedule, and not used: each call makes
+    its own.
 
     Returns (o, lse): float32 [tokens, hq], natural, or None without return_lse. There are no partial results.
     """
@@ -123,7 +124,7 @@ def _options(
     batch = sequences_between("kv_indptr", indptr)
     if kv.dtype == torch.uint8:
         raise RefusedError(
-            "kv_buffer is torch.uint8, which means rows with factors in them: only float types are taken"
+            "kv_buffer is torch.uint8, which means rows that contain factors: only floating-point types are taken"
         )
     if q.dim() != 3 or kv.dim() != 4 or o.dim() != 3 or o.shape[:2] != q.shape[:2] or indices.dim() != 1:
         raise invalid(
@@ -174,15 +175,13 @@ def _factor_options(q: Tensor, kv: Tensor, q_scale: Tensor | None, kv_scale: Ten
 def _rows_of_rank(
     q: Tensor, qo_indptr: Tensor, g_kv_indptr: Tensor | None, ranks: int, rank: int, page_size: int
 ) -> Tensor:
-    """Which rows of this rank each query sees, int32 [tokens, 2]: those of tokens up to its own."""
+    """The range of this rank's rows that each query sees, int32 [tokens, 2]: those of tokens up to its own."""
     if page_size != 1:
-        raise RefusedError(
-            f"cp_world_size is {ranks}, which goes with pages of one token, and page_size is {page_size}"
-        )
+        raise RefusedError(f"cp_world_size is {ranks}, which needs pages of one token, and page_size is {page_size}")
     if g_kv_indptr is None or g_kv_indptr.shape != qo_indptr.shape or rank >= ranks:
         raise invalid(
             f"cp_world_size is {ranks} and cp_rank {rank}: cp_rank must be below it, and g_kv_indptr, the cumulative "
-            "lengths of whole sequences, int32 [b+1], be given"
+            "lengths of whole sequences, int32 [b+1], must be given"
         )
     token = torch.arange(q.shape[0], device=q.device)
     sequence = torch.searchsorted(qo_indptr[1:].contiguous(), token, right=True).clamp(max=max(len(qo_indptr) - 2, 0))

@@ -31,7 +31,7 @@ class Pages(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The factors of 8-bit tensors: one for each tensor, or those of K and V of each page, [pages, hk, 2]."""
+    """The factors of 8-bit tensors: one for each tensor, or [pages, hk, 2] for K and V of each page."""
 
     q_descale: Tensor | None
     k_descale: Tensor | None
@@ -192,8 +192,8 @@ def _table_options(pages: Pages, sk: int, page: int) -> dict[str, Any]:
     assert table is not None
     if lengths is None or table.dim() != 2:
         raise invalid(
-            f"block_table has shape {list(table.shape)}; it must be [b, pages of a sequence], and seqlen_k [b] be "
-            "given with it, the length of each sequence"
+            f"block_table has shape {list(table.shape)}; it must be [b, pages of a sequence], and seqlen_k [b], "
+            "the length of each sequence, must be given with it"
         )
     sk = min(sk, table.shape[1] * page)
     return {"page_table": table[:, : -(-sk // max(page, 1))], "lengths_k": lengths, "sk": sk}

@@ -27,12 +27,12 @@ def ring_attention(
     lse: bool = False,
     **options: Any,
 ) -> Any:
-    """Attention to the keys of all ranks, for which a rank needs memory for the keys of two.
+    """Attention to the keys of all ranks; each rank holds the keys of two at a time.
 
-    q: [b, s, hq, d]; k: [b, s, hk, d]; v: [b, s, hk, dv]: this rank's tokens, the same number on each; with causal=True
-    those that `shard` gives it. With offsets, int32 [b + 1], where each whole sequence begins, they are packed,
-    [tokens, heads, dim], and `longest` is the longest whole sequence or a bound, which offsets on a GPU need. Every
-    process of `group`, by default of all, makes the same call.
+    q: [b, s, hq, d]; k: [b, s, hk, d]; v: [b, s, hk, dv]: this rank's tokens, the same number on each; with
+    causal=True, those that `shard` gives it. With offsets, int32 [b + 1], where each whole sequence begins, they are
+    packed, [tokens, heads, dim], and `longest` is the longest whole sequence or a bound, which offsets on a GPU need.
+    Every process of `group`, by default of all, makes the same call.
 
     While a rank attends to some keys, it sends them to the next one. Results are merged in fp32. In backward the
     gradients of keys and values, in fp32, follow them around the ring, each computed from the merged O and LSE.
@@ -79,8 +79,8 @@ class _Pairs:
             self.offsets["second"] = torch.cat((starts[:-1].repeat_interleave(2), starts[-1:]))
 
     def of(self, source: int) -> Pair:
-        """With a causal mask: of its own keys the usual half, of those of an earlier rank the first chunk; to those of
-        a later rank, only the second chunk of queries attends."""
+        """With a causal mask queries see, of their rank's own keys, those up to their own; of an earlier rank's keys,
+        the first chunk; of a later rank's keys, all, but only from the second chunk of queries."""
         if not self.problem.causal:
             return self._pair(_ALL, _ALL, "whole", "whole")
         if source == self.rank:

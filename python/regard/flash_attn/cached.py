@@ -93,8 +93,8 @@ def attend(
     chunk: int = 0,
     qv: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """chunk: how many keys a chunk of FlashAttention-3's chunked attention has. qv: latent attention, whose keys are
-    the rows of v, followed by those of k: neither is copied."""
+    """chunk: how many keys a chunk of FlashAttention-3's chunked attention has. qv: latent attention, where K has the
+    columns of v, then those of k; neither is copied."""
     if qv is not None:
         q, new = _behind_values(q, qv, new)
     q = with_contiguous_rows(q)
@@ -134,7 +134,7 @@ def _behind_values(q: Tensor, qv: Tensor, new: New) -> tuple[Tensor, New]:
 
 
 def refuse_wrong_tensors(q: Tensor, cache: Cache, new: New) -> None:
-    """Refuses what cannot even be measured: arrays of other libraries, and wrong numbers of dimensions."""
+    """Refuses tensors whose shapes cannot be read: arrays of other libraries, and wrong numbers of dimensions."""
     names = cache.names
     refuse_without_strides(q=q, k_cache=cache.k, v_cache=cache.v)
     if cache.is_given():
@@ -242,7 +242,7 @@ def _rotary_options(cache: Cache, new: New, cos: Tensor, sin: Tensor) -> dict[st
 
 
 def _refuse_beyond_table(cache: Cache, options: dict[str, Any]) -> None:
-    """flash_attn's error for lengths beyond the table, where the host knows them: kernels stop at its end."""
+    """Raises flash_attn's error for lengths beyond the table, where the host knows them. Kernels stop at its end."""
     offsets, k_new = options.get("offsets_new"), options.get("k_new")
     added = 0 if k_new is None or offsets is not None else k_new.shape[1]
     lengths = cache.lengths
@@ -278,8 +278,8 @@ def _keys(cache: Cache, options: dict[str, Any]) -> int | Tensor:
 
 
 def without_idle_sides(words: dict[str, Any], most_left: int, most_right: int) -> dict[str, Any]:
-    """Makes a side of a window from which no key can be hidden unbounded, as flash_attn does: with a mask it rotates
-    queries by their own positions, and without one all of them by the length of the cache."""
+    """Makes each side of a window that can hide no key unbounded, as flash_attn does. This decides how queries are
+    rotated: with a mask by their own positions, without one all of them by the length of the cache."""
     if "window" not in words:
         return words
     left, right = words["window"]

@@ -18,7 +18,7 @@ from .words import descale_words, whole
 def refuse_of_caches(cu_seqlens_k: Tensor | None) -> None:
     """Refuses what does not go with a KV cache."""
     if cu_seqlens_k is not None:
-        raise invalid("cu_seqlens_k is for packed keys, and those of a KV cache are not: leave it out, give seqused_k")
+        raise invalid("cu_seqlens_k is for packed keys, and a KV cache is not packed: give seqused_k instead")
 
 
 def attend_cached(
@@ -55,7 +55,8 @@ def attend_cached(
 
 
 def _picked(cache: Cache) -> Cache:
-    """With pages, FlashAttention-3 picks rows of the table by the numbers of sequences; flash_attn 2 refuses both."""
+    """With pages, cache_batch_idx picks rows of the table in FlashAttention-3; flash_attn 2 refuses the two
+    together."""
     table, picked = cache.table, cache.batch_idx
     if table is None or picked is None:
         return cache

@@ -208,13 +208,14 @@ def flash_attn_with_kvcache(
     return_softmax_lse: bool = False,
 ) -> Any:
     """Attention of q [b, sq, hq, d] to a cache k_cache, v_cache [sequences, s, hk, d], after new tokens k, v
-    [b, s_new, hk, d] are written into it at cache_seqlens, their number before (int32 [b], or one for all). Without
-    cache_seqlens, sequences are as long as the cache. There are no gradients.
+    [b, s_new, hk, d] are written into it from row cache_seqlens on: the number of tokens before, int32 [b], or one for
+    all. Without cache_seqlens, sequences are as long as the cache. There are no gradients.
 
-    cache_batch_idx: int32 [b], the sequence of the cache. cache_leftpad: int32 [b], where in its rows it begins.
+    cache_batch_idx: int32 [b], the sequence of the cache for each one of q. cache_leftpad: int32 [b], the row at which
+    its keys begin.
     block_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size.
-    rotary_cos, rotary_sin: [rows of a sequence or more, rotated dimensions / 2]; they rotate k, and q (which stays as
-    it is) at the same positions with causal or a window, else all of q at cache_seqlens. num_splits says how
+    rotary_cos, rotary_sin: [rows of a sequence or more, rotated dimensions / 2]; they rotate k, and q (not in place):
+    with causal or a window at the positions of k, else all of q at cache_seqlens. num_splits says how
     flash_attn's kernels divide their work, which the plan decides here.
 
     Returns out, or (out, softmax_lse) with return_softmax_lse.

@@ -174,12 +174,12 @@ def flash_attn_with_kvcache(
 ) -> Any:
     """Attention of q [b, sq, hq, d], or of packed q [tokens, hq, d] with cu_seqlens_q and max_seqlen_q, to a cache
     k_cache, v_cache [sequences, s, hk, d], after new tokens k, v, [b, s_new, hk, d] or packed with cu_seqlens_k_new,
-    are written into it at cache_seqlens, their number before. There are no gradients.
+    are written into it from row cache_seqlens on. There are no gradients.
 
     qv: shaped like q, with the columns of v: its products with v_cache are added to the scores. This is latent
     attention, of at most 512 columns of k_cache and v_cache together, or 64 and 512.
-    page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size; with
-    cache_batch_idx, int32 [b], [sequences, n].
+    page_table: int32 [b, n], the pages of each sequence in k_cache, v_cache [pages, page, hk, d], of any size. With
+    cache_batch_idx, int32 [b], it is [sequences, n], and sequence i has row cache_batch_idx[i].
     rotary_seqlens: int32 [b], where the rotation of each sequence begins if not at cache_seqlens. The other arguments
     are those of flash_attn 2's function; scheduler_metadata is ignored, as the plan decides what it says.
 

@@ -1,4 +1,4 @@
-"""The functions of `flash_mla.flash_mla_interface`: decode over a latent cache, attention of packed sequences; sparse
+"""The functions of `flash_mla.flash_mla_interface`: decode on a latent cache, and attention of packed sequences. Sparse
 attention is refused."""
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SPARSE = (
 
 
 class FlashMLASchedMeta:
-    """FlashMLA's schedule, which its first call makes and which is wrong once a length changes. Here it is empty: each
+    """FlashMLA's schedule. There the first call makes it, for lengths that must not change; here it is empty, as each
     call reads the lengths."""
 
 
 def get_mla_metadata(*args: Any, **kwargs: Any) -> tuple[FlashMLASchedMeta, None]:
-    """An empty schedule for `flash_mla_with_kvcache`, and None. Arguments are those of older releases, and are not
+    """An empty schedule for `flash_mla_with_kvcache`, and None. The arguments of older releases are accepted and not
     read."""
     return FlashMLASchedMeta(), None
 
@@ -98,7 +98,7 @@ def flash_mla_with_kvcache(
             "[pages, page, hk, d]"
         )
     if not fp8 and k_cache.dtype != q.dtype:
-        raise invalid(f"k_cache is {k_cache.dtype} and q {q.dtype}; they must be of one type")
+        raise invalid(f"k_cache is {k_cache.dtype} and q {q.dtype}; they must have the same type")
     options: dict[str, Any] = {"page_table": block_table, "lengths_k": cache_seqlens, "causal": is_on("causal", causal)}
     if softmax_scale is not None:
         options["scale"] = number("softmax_scale", softmax_scale)

@@ -125,10 +125,13 @@ def _one_number(name: str, factor: Tensor, dtype: torch.dtype) -> Tensor:
     refuse_without_strides(factor=factor)
     if factor.numel() != 1 or factor.dtype != torch.float32:
         raise invalid(
-            f"{name}_scale is {factor.dtype} of shape {list(factor.shape)}; it must be a number, or one torch.float32"
+            f"{name}_scale is {factor.dtype} of shape {list(factor.shape)}; it must be a number, or a tensor of one "
+            "torch.float32"
         )
     if dtype.itemsize > 1:
-        raise invalid(f"{name}_scale is a tensor, which only 8-bit tensors have, and {name} is {dtype}: give a number")
+        raise invalid(
+            f"{name}_scale is a tensor, which goes only with 8-bit tensors, and {name} is {dtype}: give a number"
+        )
     found: Tensor = bare(factor).reshape(1)
     return found
 
@@ -137,7 +140,7 @@ _factors: dict[tuple[float, torch.device], Tensor] = {}
 
 
 def factor_tensor(value: float, like: Tensor) -> Tensor:
-    """A tensor of this number: the same one in every call, but not in a graph, whose memory is its own."""
+    """A tensor of this number: the same one for every call, except in a graph, which has memory of its own."""
     if not is_eager(like) or (like.is_cuda and torch.cuda.is_current_stream_capturing()):
         return torch.full((1,), value, dtype=torch.float32, device=like.device)
     found = _factors.get((value, like.device))
@@ -160,7 +163,7 @@ def attend(
     natural: bool = False,
 ) -> Result:
     """Q is [b, s, hq, d], of b * s tokens, or packed [tokens, hq, d]; without V it is the first columns of K; word: the
-    type of O, if there is one; natural: whether LSE has base e."""
+    type of O, if it is not Q's; natural: whether LSE has base e."""
     out, lse, return_lse = memory
     one_query = q.dim() == 4 and q.shape[1] == 1
     eager = is_eager(q)

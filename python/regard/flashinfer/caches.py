@@ -11,8 +11,9 @@ from ..torch.tensors import refuse_without_strides
 from ..words import quote
 
 _SHAPES = (
-    "it must be (k_cache, v_cache), each [pages, page, heads, d] (NHD) or [pages, heads, page, d] (HND), or one tensor "
-    "with K and V in dimension 1, [pages, 2, page, heads, d]; pages of one token may leave their dimension out"
+    "it must be (k_cache, v_cache), each [pages, page, heads, d] (NHD) or [pages, heads, page, d] (HND), or one "
+    "tensor with K and V in dimension 1, [pages, 2, page, heads, d]; where pages have one token, the page dimension "
+    "may be left out"
 )
 
 

@@ -1,4 +1,4 @@
-"""`flashinfer.cascade`: results of the same queries on different keys, merged. LSE has base 2."""
+"""`flashinfer.cascade`: merges results of the same queries over different keys. LSE has base 2."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _natural(s: Tensor) -> Tensor:
 
 
 def _add(v: Tensor, natural: Tensor, v_other: Tensor, s_other: Tensor) -> None:
-    """Each token is a sequence of its own to `merge`, whose LSE then has the order of ours."""
+    """For `merge` each token is a sequence, so that its LSE [parts, b, h, s] has the order of FlashInfer's."""
     merge(
         v_other.detach()[None, :, None],
         _natural(s_other)[None, :, :, None],
@@ -85,4 +85,4 @@ def _refuse_other_states(**states: Tensor) -> None:
             "[tokens, heads]"
         )
     if v_other.dtype != v.dtype:
-        raise invalid(f"{one} is {v.dtype} and {other} {v_other.dtype}; both must be of one type")
+        raise invalid(f"{one} is {v.dtype} and {other} {v_other.dtype}; they must have the same type")

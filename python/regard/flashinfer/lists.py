@@ -1,4 +1,4 @@
-"""The page lists of a plan: where they are kept, and how long a sequence can be."""
+"""The page lists of a plan: where they are stored, and a bound of the length of a sequence."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def lists_of(
 
 
 def moved_lists(lists: Lists, device: torch.device, non_blocking: bool) -> Lists:
-    """The lists on the device. Calls of similar lengths share a plan; lists have at most b times its bound."""
+    """The lists on the device, with a power of two as the bound of the pages of a sequence: calls of similar lengths
+    share a plan."""
     indptr, indices, last_page_len, found = lists
     most = 1 << (max(found, 1) - 1).bit_length()
     return Lists(
@@ -115,7 +116,8 @@ def first(indices: Tensor, most: int) -> Tensor:
 def refuse_longer(name: str, found: int, longest: int | None) -> None:
     if longest is not None and found > longest:
         raise invalid(
-            f"{name} has {found} pages in a sequence, and max_sequence_kv is that of {longest}: give a larger one"
+            f"{name} gives a sequence {found} pages, more than the {longest} that max_sequence_kv allows: give a larger "
+            "one"
         )
 
 

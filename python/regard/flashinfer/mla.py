@@ -39,8 +39,8 @@ class BatchMLAPagedAttentionWrapper(PackedWrapper):
         backend: str = "auto",
     ) -> None:
         """With use_cuda_graph=True, `plan` copies into the four buffers, so that a graph that `run` was captured into
-        can be replayed after another `plan`. The lengths of last pages, which `run` reads, replace those of sequences
-        in kv_len_arr."""
+        can be replayed after another `plan`. Into the buffer kv_len_arr it writes the number of tokens in each last
+        page, which is what `run` reads, not the sequence lengths."""
         super().__init__(float_workspace_buffer, "NHD", use_cuda_graph, backend)
         self._take_buffers(qo_indptr, None, None, name="qo_indptr")
         self._buffers = buffers_of(
@@ -150,7 +150,7 @@ class BatchMLAPagedAttentionWrapper(PackedWrapper):
 
 
 def _joined(nope: Tensor, rope: Tensor) -> Tensor:
-    """Q with the columns of both; no copy if they are neighbours in one tensor already."""
+    """Q with the columns of both; no copy if they are already adjacent columns of one tensor."""
     if not is_eager(nope) or nope.stride() != rope.stride():
         return torch.cat((nope, rope), dim=-1)
     ends = nope.untyped_storage().data_ptr(), nope.storage_offset() + nope.shape[2]
@@ -160,7 +160,7 @@ def _joined(nope: Tensor, rope: Tensor) -> Tensor:
 
 
 def _used_pages(kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, page: int) -> Lists:
-    """The lists with as many pages of each sequence as its length needs; callers may have reserved more."""
+    """The lists with only the pages that each sequence's length needs; callers may have reserved more."""
     indices = integers("kv_indices", kv_indices)
     indptr, lengths = (integers(*named).cpu() for named in (("kv_indptr", kv_indptr), ("kv_len_arr", kv_len_arr)))
     if indptr.shape[0] != lengths.shape[0] + 1:

@@ -51,7 +51,7 @@ class PackedWrapper(Wrapper):
     def _take_buffers(
         self, qo_indptr_buf: Any, custom_mask_buf: Any, mask_indptr_buf: Any, name: str = "qo_indptr_buf"
     ) -> None:
-        """Masks become bits in memory of the wrapper, so that the two buffers for them are not used."""
+        """Masks become bits in memory of the wrapper, so the two buffers for masks are not used."""
         refuse_others(custom_mask_buf=custom_mask_buf, mask_indptr_buf=mask_indptr_buf, **{name: qo_indptr_buf})
         if self._use_cuda_graph and qo_indptr_buf is None:
             raise invalid(f"{name} is missing: with use_cuda_graph=True plan copies into the memory that you give")
@@ -77,8 +77,8 @@ class PackedWrapper(Wrapper):
             if now > most_of_first:
                 raise invalid(
                     f"qo_indptr has {now} queries {name}, and the first plan had {most_of_first}: with "
-                    "use_cuda_graph=True later plans have no more, so plan the most first, or give "
-                    "max_token_per_sequence then"
+                    "use_cuda_graph=True later plans cannot have more: plan the most first, or give the first "
+                    "plan max_token_per_sequence"
                 )
         self._qo_indptr.copy_(given, non_blocking=non_blocking)
         return {"offsets_q": self._qo_indptr, "sq": self._longest}
@@ -95,7 +95,8 @@ class PackedWrapper(Wrapper):
         if longest > self._most_keys:
             raise invalid(
                 f"custom_mask has {longest} keys in a sequence, and the first one had room for {self._most_keys}: with "
-                "use_cuda_graph=True later masks are no larger, so plan the largest first, or give max_sequence_kv then"
+                "use_cuda_graph=True later masks cannot be larger: plan the largest first, or give the first plan "
+                "max_sequence_kv"
             )
         bits = bits_of(mask, queries, keys, options["sq"], self._most_keys, self.device)
         self._bits = bits if self._bits is None else self._bits.copy_(bits)

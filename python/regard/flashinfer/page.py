@@ -120,7 +120,7 @@ def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Te
 
 
 def _refuse_beyond(batch_indices: Tensor, of_page: Tensor, indptr: Tensor) -> None:
-    """On a CPU the values can be checked. of_page: which page of its sequence a token is in."""
+    """On a CPU the values can be checked. of_page: the number of a token's page within its sequence."""
     counts = indptr.diff()
     sequence = batch_indices.clamp(0, counts.shape[0] - 1)
     there = (batch_indices < counts.shape[0]) & (of_page >= 0) & (of_page < counts[sequence])
@@ -128,8 +128,8 @@ def _refuse_beyond(batch_indices: Tensor, of_page: Tensor, indptr: Tensor) -> No
     if bool(wrong.any()):
         token = int(wrong.to(torch.uint8).argmax())
         raise invalid(
-            f"token {token} is in none of the pages of sequence {int(batch_indices[token])}, of {counts.shape[0]}: "
-            "kv_indptr and kv_indices count the new tokens already"
+            f"token {token} belongs to none of the pages of sequence {int(batch_indices[token])}, of {counts.shape[0]} "
+            "sequences: kv_indptr and kv_indices must include the pages of new tokens"
         )
 
 

@@ -81,7 +81,7 @@ def with_scores(planned: Planned, scores: dict[str, Any]) -> Planned:
 
 
 def invariance(fixed_split_size: Any, disable_split_kv: Any) -> dict[str, Any]:
-    """Both make results independent of the batch in FlashInfer."""
+    """In FlashInfer either of them makes results independent of the batch."""
     if fixed_split_size is not None:
         whole("fixed_split_size", fixed_split_size)
     if fixed_split_size is None and not is_on("disable_split_kv", disable_split_kv):
@@ -92,4 +92,4 @@ def invariance(fixed_split_size: Any, disable_split_kv: Any) -> dict[str, Any]:
 def refuse_other_window(window_left: Any, planned: int) -> None:
     left = whole("window_left", window_left)
     if max(left, -1) != max(planned, -1):
-        raise invalid(f"window_left is {left}, and planned was {planned}: plan again for another window")
+        raise invalid(f"window_left is {left}, and the plan has {planned}: plan again for another window")

@@ -26,10 +26,10 @@ _ONLY_NVFP4 = "it is for nvfp4 caches, and caches here have 16 or 8 bits (fp8): 
 _CUTLASS = "it is for backend='cutlass', and plan() already has its lists: leave it out"
 _PROFILER = "it is FlashInfer's profiler: leave it out, and use PyTorch's"
 _VARIANT = "it chooses among FlashInfer's kernels: leave it out"
-_OF_HEADS = "this function takes no factors of single heads: call regard.torch.attention with descale_q, _k and _v"
+_OF_HEADS = "this function takes no factors for each head: call regard.torch.attention with descale_q, _k and _v"
 _WHY_REFUSED = {
     "args": "arguments after the cache are those of custom kernels: give q_scale, k_scale and v_scale by name",
-    "ckv_scale_arr": "it has a factor for 128 columns of each row: give ckv_scale, one for the tensor",
+    "ckv_scale_arr": "it has a factor for each 128 columns of a row: give ckv_scale, one for the tensor",
     "deprecated_positional_args": "arguments after page_size are taken only by name",
     "jit_args": "they compile other kernels of FlashInfer: leave them out",
     "jit_kwargs": "they compile other kernels of FlashInfer: leave them out",

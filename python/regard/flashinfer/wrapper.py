@@ -15,7 +15,7 @@ from .words import heads_first, refuse_other_backends
 
 
 class Wrapper:
-    """The caller's workspace only says the device: plans here have memory of their own."""
+    """Of the caller's workspace only the device matters: plans here have memory of their own."""
 
     def __init__(self, float_workspace_buffer: Tensor, kv_layout: str, use_cuda_graph: bool, backend: str) -> None:
         refuse_without_strides(float_workspace_buffer=float_workspace_buffer)
@@ -25,8 +25,8 @@ class Wrapper:
         self.device: torch.device = float_workspace_buffer.device
         self._planned: Planned | None = None
         self._buffers: Buffers | None = None
-        self._most = 0  # pages that the buffers or the caller allow a sequence
-        self._pages: int | None = None  # those of the cache by which the plan is bounded
+        self._most = 0  # pages that a sequence may have by the buffers or the caller's bound
+        self._pages: int | None = None  # pages of the cache that bound the plan
 
     @property
     def is_cuda_graph_enabled(self) -> bool:
@@ -43,8 +43,8 @@ class Wrapper:
         """Does nothing, as in FlashInfer."""
 
     def _bounded(self, planned: Planned, pages: int, page_size: int) -> Planned:
-        """The plan of a graph with a bound for sequences that later plans do not change: the pages of the cache, as far
-        as the buffer has room for them."""
+        """The plan of a graph, with a bound of sequences that later plans do not change: the pages of the cache, or
+        those that the buffer has room for, if these are fewer."""
         if self._pages == pages:
             return planned
         options = planned.options
@@ -56,7 +56,7 @@ class Wrapper:
         return self._planned
 
     def _parts(self, sequences: int, queries: int, hq: int, hk: int) -> dict[str, int]:
-        """The parts of the keys of a sequence where a graph is replayed with unknown lengths."""
+        """Into how many parts keys are split where a graph is replayed with unknown lengths."""
         return splits_of_unknown_lengths(self.device, sequences, queries, hq, hk) if self._use_cuda_graph else {}
 
     def _has_plan(self) -> Planned:

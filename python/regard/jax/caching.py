@@ -29,8 +29,8 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     """Writes new keys and values into a KV cache: `regard.append`, whose documentation has the options.
 
     Returns (k, v), with descale="token" also descale_k and descale_v, which are written as well. k and v are donated:
-    the results take their memory, and the arrays that were passed can no longer be used. Inside of a compiled program
-    they take it if the program does not use them again, and it was given them by donation (donate_argnames of jax.jit).
+    the results take their memory, and the arrays that were passed can no longer be used. Inside a compiled program the
+    memory is reused only if they are donated to the program (donate_argnames of jax.jit) and not used again.
     A latent cache (v=None and v_new=None, with dv= or k_rope=) returns (k,) or (k, k_rope), with factors of columns
     (k, descale_k, k_rope).
 

@@ -43,15 +43,16 @@ def cascade_attention(
     - pages of the same pool: prefix_table, int32 [n], names those in k and v;
     - pages of another pool: prefix_table with prefix_k [pages, page, hk, d] and prefix_v [pages, page, hk, dv];
     - dense: prefix_k [s, hk, d] and prefix_v [s, hk, dv].
-    prefix_length, int32 [1], is how many of its rows there are, all if absent. It and lengths_k, which does not count
-    the prefix, stay on their device. Both may be 0.
+
+    prefix_length, int32 [1]: the number of rows of the prefix; all if absent. It and lengths_k, which does not count
+    the prefix, are not read on the host. Both may be 0.
 
     Returns o, or (o, lse) with lse=True, shaped as those of `attention`. Every query sees the whole prefix: causal,
     bits and ranges apply to its own keys, and causal aligns the last query with the last of them. Other options are
     scale, softcap, sink, out, the words of KV caches except rope, batch_invariant, splits, target, family and threads;
     whatever else depends on positions across the prefix (window, bias, alibi, dropout) is refused.
 
-    Differentiable where the prefix and the own keys are no KV caches. Raises the errors of `attention`.
+    Differentiable if neither the prefix nor the sequences' own keys are a KV cache. Raises the errors of `attention`.
     """
     refuse_types(q=q, k=k, v=v)
     pages_of_k = any(options.get(name) is not None for name in ("page_table", "page_list"))
@@ -72,8 +73,8 @@ def cascade_attention(
         for name in _OF_POOL:
             if options.get(name) is not None:
                 raise RefusedError(
-                    f"{name} is about the pool of k and v, and prefix_k is another: keep the prefix in that pool, and "
-                    "give prefix_table alone"
+                    f"{name} describes the pages of k and v, and prefix_k is a tensor of its own: keep the prefix in "
+                    "pages of k and v, and give prefix_table alone"
                 )
     expected = 3 if prefix_table is None else prefix_k.dim() if prefix_k is k else 4
     if prefix_k.dim() != expected or prefix_v.dim() != expected:
@@ -144,7 +145,7 @@ class _Prefix:
             length = offsets.new_full((1,), rows) if self.length is None else self.length.clamp(0, rows)
             options |= {"offsets_k": self._from_zero(length), "sk": rows}
         lse: Any = True
-        if eager:  # rows after the last token are no rows of the prefix either, and stay as they are in the merge
+        if eager:  # rows after the last token see no prefix: the merge leaves them as they are
             lse = torch.full((q.shape[1], q.shape[0]), -torch.inf, dtype=torch.float32, device=q.device)
         o, lse = attention(q, self.k, self.v, lse=lse, **options)
         return o, lse
@@ -171,7 +172,7 @@ def _of_pool(options: dict[str, Any], q: Tensor, k: Tensor) -> dict[str, Any]:
         factors = of_pool.get(name)
         if isinstance(factors, Tensor) and factors.dim() == 2 and factors.shape[0] not in (1, k.shape[0]):
             raise RefusedError(
-                f"{name} has shape {list(factors.shape)}, factors of each sequence, and the prefix is of all: "
-                "give factors of the tensor, of each head [1, hk], of each page or of each token"
+                f"{name} has shape {list(factors.shape)}, factors for each sequence, and the sequences share the "
+                "prefix: give factors for the tensor, for each head [1, hk], for each page or for each token"
             )
     return of_pool

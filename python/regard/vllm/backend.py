@@ -18,7 +18,7 @@ _SAME_TYPE = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 class RegardBackend(AttentionBackend):
-    """Softmax attention with pages of keys; not latent (MLA), and no masks but causal and sliding windows."""
+    """Softmax attention over paged keys, without latent attention (MLA); masks are causal or sliding windows."""
 
     supported_dtypes: ClassVar[list[torch.dtype]] = [torch.float16, torch.bfloat16, torch.float32]
     supported_kv_cache_dtypes: ClassVar[list[Any]] = ["auto", *_SAME_TYPE, *EIGHT_BITS]

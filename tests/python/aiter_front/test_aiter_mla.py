@@ -132,7 +132,7 @@ AUDITS = {
 @pytest.mark.parametrize(("name", "argument"), cases(AUDITS))
 def test_arguments(name, argument):
     if argument == "cp_world_size":
-        with pytest.raises(NotImplementedError, match="cp_world_size is 2, which goes with pages of one token"):
+        with pytest.raises(NotImplementedError, match="cp_world_size is 2, which needs pages of one token"):
             AUDITS[name].results(cp_world_size=2)
         return
     AUDITS[name].check(argument)

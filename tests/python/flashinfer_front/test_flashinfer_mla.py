@@ -204,7 +204,7 @@ SMALL = [x.to(torch.float8_e4m3fn) for x in cache_of(PAGES)]
         (lambda: run(page_table=ints([0])), "page_table is given, and it is for backend='cutlass'"),
         (lambda: run(kv_len=ints(0)), "kv_len is given, and it is for backend='cutlass'"),
         (lambda: run(o_scale=0.5), "o_scale is given, and O is not quantised here"),
-        (lambda: run(ckv_scale_arr=Q), "ckv_scale_arr is given, and it has a factor for 128 columns of each row"),
+        (lambda: run(ckv_scale_arr=Q), "ckv_scale_arr is given, and it has a factor for each 128 columns of a row"),
         (
             lambda: run(ckv_scale=1.0),
             "ckv_scale is given, but only 8-bit caches have factors, and ckv_cache is torch.float32",
@@ -226,7 +226,7 @@ SMALL = [x.to(torch.float8_e4m3fn) for x in cache_of(PAGES)]
         ),
         (
             lambda: append(*NEW[:3], ints(0, 99), *cache_of(PAGES)),
-            "token 1 is in none of the pages of sequence 1, of 2",
+            "token 1 belongs to none of the pages of sequence 1, of 2",
         ),
         (
             lambda: append(NEW[0][:1], *NEW[1:], *cache_of(PAGES)),

@@ -174,9 +174,11 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"prefix_length has shape \[3\]; it must be \[1\]"):
         cascade_attention(q, k, v, prefix_table=TABLE, prefix_length=ints(*OWN), **words)
     factors = numbers(1, 3, HK)
-    with pytest.raises(NotImplementedError, match="descale_k is about the pool of k and v, and prefix_k is another"):
+    with pytest.raises(
+        NotImplementedError, match="descale_k describes the pages of k and v, and prefix_k is a tensor of its own"
+    ):
         cascade_attention(q, k, v, prefix_k=k[0], prefix_v=v[0], descale_k=factors, **words)
-    with pytest.raises(NotImplementedError, match=r"descale_k has shape \[3, 2\], factors of each sequence"):
+    with pytest.raises(NotImplementedError, match=r"descale_k has shape \[3, 2\], factors for each sequence"):
         cascade_attention(q, k, v, prefix_table=TABLE, descale_k=factors, **words)
     with pytest.raises(TypeError, match="prefix_table is of type list; regard.torch takes tensors"):
         cascade_attention(q, k, v, prefix_table=[1], **words)

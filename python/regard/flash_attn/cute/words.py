@@ -67,8 +67,8 @@ def refuse_functions(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RefusedError(
-                f"{name} is for score functions and block masks, which no kernel here supports: describe the mask with "
-                "causal and window_size, or pass bits or a bias to regard.torch.attention"
+                f"{name} is for score functions and block masks, which are not taken here: describe the mask with "
+                "causal and window_size, or pass score or keep to regard.torch.attention"
             )
 
 

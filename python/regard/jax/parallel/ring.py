@@ -39,7 +39,7 @@ def ring_attention(
     there. With offsets, int32 [b + 1], where each whole sequence begins, the same on all devices, they are packed,
     [tokens, heads, dim]; `longest` is the longest whole sequence or a bound, which traced offsets need.
 
-    While a device attends to some keys, it can send them to the next one. Results are merged in float32. In backward
+    XLA can send keys to the next device while this one attends to them. Results are merged in float32. In backward
     the gradients of keys and values, in float32, follow them around the ring, each computed from the merged O and LSE.
 
     Returns o, [b, s, hq, dv] or packed, this device's rows; (o, lse) with lse=True, as `attention` does. q, k and v
@@ -84,9 +84,9 @@ class _Ring(NamedTuple):
         """offsets_q and offsets_k of what this device's queries see of the keys that are here after `step` steps, and
         the words of their call.
 
-        With a causal mask: of its own keys the usual half, of those of an earlier device the first chunk; to those of a
-        later one, only the second chunk of queries attends. Sequence 2i is one half of sequence i, or all of it, and
-        2i + 1 the other, or nothing.
+        With a causal mask queries see, of their device's own keys, those up to their own; of an earlier device's keys,
+        the first chunk; of a later device's keys, all, but only from the second chunk of queries. Sequence 2i is one
+        half of sequence i, or all of it, and 2i + 1 the other, or nothing.
         """
         sequences = Sequences(self.ranks, offsets, *self.sizes[1:])
         words: dict[str, Any] = {"sq": sequences.longest, "sk": sequences.longest}
