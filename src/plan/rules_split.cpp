@@ -27,7 +27,7 @@ Refusal keys_are_many(const Question& q, std::int64_t enough) {
 Refusal split_is_invariant(const Question& q) {
   if (!q.problem.batch_invariant || !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
-      "with batch_invariant the batch must not decide whether keys are split; forward is not split");
+      "with batch_invariant the batch must not decide whether keys are split; forward does not split them");
 }
 
 Refusal parts_are_invariant(const Question& q) {
@@ -36,9 +36,9 @@ Refusal parts_are_invariant(const Question& q) {
   const bool cut = parts_at_multiples(p, q.candidate.tile->algorithm.block_k) > 1;
   if (splits_keys(*q.candidate.recipe) == cut) return {};
   return cut ? std::string(
-                   "with batch_invariant keys are cut at the same places in every call, and a learned sink "
+                   "with batch_invariant keys are split at the same places in every call, and a learned sink "
                    "is added by the merge; splits=1 leaves them whole")
-             : std::string("with batch_invariant so few keys are whole in every call");
+             : std::string("with batch_invariant so few keys are not split in any call");
 }
 
 }  // namespace regard

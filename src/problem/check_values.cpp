@@ -102,7 +102,8 @@ Status check_keys(const Problem& p, const CachedKeys& keys, std::int64_t i) {
   const std::string sequence = "sequence " + std::to_string(i) + " has ";
   if (keys.before < 0) {
     return invalid(sequence + std::to_string(keys.end()) + " rows in its pages, fewer than its " +
-                   std::to_string(keys.added) + " new tokens; pages and last_page_lengths count them");
+                   std::to_string(keys.added) +
+                   " new tokens; page_list and last_page_lengths must count them");
   }
   if (keys.end() > p.sk) {
     return invalid(sequence + std::to_string(keys.before) + " keys, and " + std::to_string(keys.added) +
@@ -176,7 +177,7 @@ Status check_page_list(const Problem& p, const regard_arguments& arguments) {
     if (offsets[i + 1] < offsets[i])
       return invalid(next + ", below the one before it; offsets never decrease");
     if (offsets[i + 1] > listed)
-      return invalid(next + ", past the " + std::to_string(listed) + " of page_list");
+      return invalid(next + ", past the " + std::to_string(listed) + " pages of page_list");
     const std::int64_t full = rows_between(offsets, i) - 1;
     if (full < 0) continue;
     if (last[i] < 1 || last[i] > p.paged || full * p.paged + last[i] > p.sk) {

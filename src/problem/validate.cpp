@@ -90,10 +90,12 @@ Status latent(const Problem& p) {
     return invalid("latent does not go with " + std::string(word(p.pass)) + "; it is for fwd and append" +
                    (p.pass == Pass::bwd ? ", so give V as a tensor of its own for gradients" : ""));
   }
-  if (p.dv > p.d || (p.dv == p.d && p.k_rope)) {
-    return invalid(pair("dv", p.dv) + " is not below " + pair("d", p.d) + ", as " +
-                   (p.k_rope ? "k_rope" : "latent") + " needs: V is the first dv columns of K");
-  }
+  if (p.k_rope && p.dv >= p.d)
+    return invalid(pair("dv", p.dv) + " is not below " + pair("d", p.d) +
+                   ", and k_rope has d - dv columns of K");
+  if (p.dv > p.d)
+    return invalid(pair("dv", p.dv) + " is above " + pair("d", p.d) +
+                   "; with latent V is the first dv columns of K");
   if (p.descale == Descale::token && writes_cache(p)) {
     return invalid(
         "latent does not go with descale=token and new tokens, whose V has no factor of its own; give "
@@ -101,7 +103,7 @@ Status latent(const Problem& p) {
   }
   if (is_vectorized(p)) {
     return invalid(
-        "latent does not go with kv_layout=vectorized, where V lies otherwise than K; use kv_layout=linear");
+        "latent does not go with kv_layout=vectorized, which stores V unlike K; use kv_layout=linear");
   }
   return {};
 }
@@ -436,9 +438,8 @@ Status new_tokens(const Problem& p) {
   }
   if (p.slots != SlotType::none) return {};
   if (p.snew == 0) {
-    return invalid(
-        pair("tnew", p.tnew) +
-        " needs snew=N, the most new tokens of a sequence, or slots=int64 for a slot of each token");
+    return invalid(pair("tnew", p.tnew) +
+                   " needs snew=N, the most new tokens of a sequence, or slots=int64, a slot for each token");
   }
   if (p.snew > p.sk) {
     return invalid(pair("snew", p.snew) + " new tokens do not fit; a sequence has room for " +
@@ -468,7 +469,7 @@ Status slots(const Problem& p) {
                    (p.lengths ? "lengths"
                     : table   ? pair("table", p.table)
                               : "left_padding") +
-                   ", as a slot says the row of the cache; leave it out");
+                   ", as a slot already says the row of the cache; leave it out");
   }
   if (p.rope != Rope::none && p.positions != Positions::token) {
     return invalid(pair("slots", p.slots) + " with " + pair("rope", p.rope) +

@@ -493,7 +493,7 @@ TEST(Plan, ARefusalReportsTheTileThatGotFarthest) {
   // Kernels that are switched off are reported as well.
   EXPECT_THAT(
       refusal("fwd bf16 b=1 h=8 s=900 d=64 bias=bh", {.disabled = {"portable_forward"}}),
-      AllOf(HasSubstr("sm90_forward: it has no elementwise bias; portable_forward has"),
+      AllOf(HasSubstr("sm90_forward: it does not support an elementwise bias; portable_forward does"),
             EndsWith("portable_forward: 'portable_forward' is disabled; remove it from REGARD_DISABLE")));
   EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=64", {.family = "block_q=77"}),
               EndsWith("on sm_90a: only 'block_q=77' was asked for, and it does not match that; `regard "

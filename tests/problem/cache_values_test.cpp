@@ -57,7 +57,7 @@ TEST(CacheValues, APageListIsChecked) {
   EXPECT_EQ(refused({0, 0, 1}, {3}, {0, 1}), "");
   EXPECT_THAT(refused({1, 3, 4}, {0, 1, 2, 3}, {8, 16}), HasSubstr("page_offsets[0] is 1"));
   EXPECT_THAT(refused({0, 3, 2}, {0, 1, 2, 3}, {8, 16}), HasSubstr("page_offsets[2] is 2, below"));
-  EXPECT_THAT(refused({0, 3, 7}, {0, 1, 2, 3}, {8, 16}), HasSubstr("past the 6 of page_list"));
+  EXPECT_THAT(refused({0, 3, 7}, {0, 1, 2, 3}, {8, 16}), HasSubstr("past the 6 pages of page_list"));
   EXPECT_THAT(refused({0, 3, 4}, {0, 1, 2, 3}, {9, 16}),
               HasSubstr("last_page_lengths[0] is 9 after 2 full pages"));
   EXPECT_THAT(refused({0, 3, 4}, {0, 1, 2, 3}, {8, 0}), HasSubstr("last_page_lengths[1] is 0"));

@@ -28,7 +28,7 @@ def test_the_words():
         ValueError, match="v is None, which means that v is the first columns of k: give dv=, their number, or k_rope="
     ):
         regard.attention(q, k, None)
-    with pytest.raises(ValueError, match=r"dv=25 is not below d=24"):
+    with pytest.raises(ValueError, match=r"dv=25 is above d=24"):
         regard.attention(q, k, None, dv=25)
     with pytest.raises(ValueError, match="k_rope needs latent"):
         regard.attention(q, k[..., :DV], k[..., :DV], k_rope=k[..., DV:])

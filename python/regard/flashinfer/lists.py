@@ -116,8 +116,8 @@ def first(indices: Tensor, most: int) -> Tensor:
 def refuse_longer(name: str, found: int, longest: int | None) -> None:
     if longest is not None and found > longest:
         raise invalid(
-            f"{name} gives a sequence {found} pages, more than the {longest} that max_sequence_kv allows: give a larger "
-            "one"
+            f"{name} gives a sequence {found} pages, more than the {longest} that max_sequence_kv allows: give a "
+            "larger one"
         )
 
 

@@ -41,13 +41,14 @@ Refusal few_query_rows(const Question& q) {
 
 Refusal decode_without_dropout(const Question& q) {
   if (q.problem.dropout == 0) return {};
-  return std::string("it has no dropout; the forward kernel does");
+  return std::string("it does not support dropout; the forward kernel does");
 }
 
 Refusal packed_decode_is_invariant(const Question& q) {
   if (!q.problem.batch_invariant || !q.problem.varlen) return {};
   return std::string(
-      "with batch_invariant the longest of the packed sequences must not decide; forward is not split");
+      "with batch_invariant the longest of packed sequences must not decide how keys are split; forward does "
+      "not split them");
 }
 
 std::span<const Rule> own_rules() {

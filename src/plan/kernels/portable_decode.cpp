@@ -38,17 +38,19 @@ Refusal few_query_rows(const Question& q) {
 
 Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
-  const auto has_no = [](std::string_view what) {
-    return fmt::format("it has no {}; portable_forward has", what);
+  const auto unsupported = [](std::string_view what) {
+    return fmt::format("it does not support {}; portable_forward does", what);
   };
-  if (p.bias != Bias::none) return has_no("bias");
-  if (p.dropout > 0) return has_no("dropout");
-  if (p.bits) return has_no("mask of bits");
-  if (p.latent) return has_no("latent K");
-  if (p.batch_invariant) return has_no("sums whose order is that of many rows (batch_invariant)");
-  if (bytes_of(p.dtype) != 2) return has_no("queries other than bf16 and fp16");
-  if (p.kv_layout != KvLayout::linear) return has_no("vectorized pages");
-  if (p.descale == Descale::token || p.descale == Descale::page) return has_no("factors of tokens or pages");
+  if (p.bias != Bias::none) return unsupported("a bias");
+  if (p.dropout > 0) return unsupported("dropout");
+  if (p.bits) return unsupported("bit masks");
+  if (p.latent) return unsupported("a latent K");
+  if (p.batch_invariant)
+    return unsupported("batch_invariant, as its sums have another order than those of many rows");
+  if (bytes_of(p.dtype) != 2) return unsupported("queries other than bf16 and fp16");
+  if (p.kv_layout != KvLayout::linear) return unsupported("vectorized pages");
+  if (p.descale == Descale::token || p.descale == Descale::page)
+    return unsupported("factors for each token or page");
   return {};
 }
 

@@ -35,7 +35,7 @@ Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   const std::size_t bytes = bytes_of(p.dtype);
   if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
-  if (bytes == 2 && p.out != p.dtype) return unsupported("output of another type", instead);
+  if (bytes == 2 && p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
   if (p.dropout > 0 && p.paged > 0) return unsupported("dropout with pages", instead);
@@ -48,10 +48,10 @@ Refusal supports_features(const Question& q) {
 Refusal pages_are_boxes(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::string_view instead = "portable_forward";
-  if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", instead);
+  if (p.kv != p.dtype) return unsupported("keys and values of a type other than Q's", instead);
   if (p.descale == Descale::token || p.descale == Descale::page)
-    return unsupported("factors of tokens or pages", instead);
-  // Small pages are portable_forward's, so all are where a row must have the same bits for every page size.
+    return unsupported("factors for each token or page", instead);
+  // Small pages go to portable_forward, so all pages do if a row must have the same bits for every page size.
   if (is_cache(p) && bytes_of(p.dtype) == 1 && p.batch_invariant)
     return unsupported("8-bit queries on a cache with batch_invariant", instead);
   if (p.paged == 0) {
@@ -63,7 +63,8 @@ Refusal pages_are_boxes(const Question& q) {
   if (!gathers(p, q.candidate.tile->algorithm.block_k)) return {};
   if (bytes_of(p.dtype) == 1)
     return unsupported("8-bit keys and values in pages that are not a multiple of 16 rows", instead);
-  constexpr std::int64_t most_keys = 96;  // the warps that copy have no registers for the places of more rows
+  // The warps that copy have no registers for the addresses of more rows.
+  constexpr std::int64_t most_keys = 96;
   if (q.candidate.tile->algorithm.block_k > most_keys && !p.batch_invariant)
     return fmt::format(
         "the threads of its tile of {} keys have no registers to copy the rows of small pages; use {}",

@@ -32,25 +32,25 @@ Refusal supports_features(const Question& q) {
     return fmt::format("it is only for latent attention with d={} and dv={}", Sm90LatentLayout::d,
                        Sm90LatentLayout::dv);
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", portable);
-  if (p.out != p.dtype) return unsupported("output of another type", portable);
-  if (p.kv != p.dtype) return unsupported("keys and values of another type than that of Q", portable);
+  if (p.out != p.dtype) return unsupported("output of a type other than Q's", portable);
+  if (p.kv != p.dtype) return unsupported("keys and values of a type other than Q's", portable);
   if (p.batch_invariant)
     return fmt::format(
         "with batch_invariant a row must have the same bits whatever the page size, and this kernel supports "
         "only some sizes; use {}",
         portable);
-  if (p.bias != Bias::none) return unsupported("bias", portable);
+  if (p.bias != Bias::none) return unsupported("a bias", portable);
   if (p.dropout > 0) return unsupported("dropout", portable);
   if (p.left_padding && p.paged > 0) return unsupported("left padding in pages", portable);
   if (p.paged > 0 && p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", portable);
-  Problem in_one = p;  // K in two tensors is no hindrance
+  Problem in_one = p;  // it takes K in two tensors, too
   in_one.k_rope = false;
   return sm90_unsupported(in_one, portable);
 }
 
 Refusal pages_are_boxes(const Question& q) {
   if (!gathers(q.problem, q.candidate.tile->algorithm.block_k)) return {};
-  return fmt::format("it takes pages of a multiple of {} rows, in boxes; {} takes any",
+  return fmt::format("it takes only pages of a multiple of {} rows, in boxes; {} takes any",
                      Sm90ForwardLayout::least_box_k, portable);
 }
 

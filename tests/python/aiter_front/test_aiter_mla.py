@@ -163,13 +163,13 @@ ONE_PAGE = {**GIVEN, "kv_buffer": PAGES.k.flatten(0, 1)[:, None], "page_size": 1
         (lambda: mla.mla_decode_fwd(**GIVEN, page_size=4, nhead_kv=2), "page_size is 4 and nhead_kv 2, and kv_buffer"),
         (
             lambda: mla.mla_prefill_fwd(**{**GIVEN, "kv_buffer": PAGES.k.byte()}),
-            "kv_buffer is torch.uint8, which means rows with",
+            "kv_buffer is torch.uint8, which means rows that contain",
         ),
         (
             lambda: mla.mla_prefill_fwd(**{**GIVEN, "o": Q[0]}),
             r"o \[3, 24\] .* they must be \[tokens, hq, d\], \[pages",
         ),
-        (lambda: mla.mla_prefill_fwd(**{**GIVEN, "o": numbers(1, 4, 3, 30)}), "dv=30 is not below d=24"),
+        (lambda: mla.mla_prefill_fwd(**{**GIVEN, "o": numbers(1, 4, 3, 30)}), "dv=30 is above d=24"),
         (lambda: mla.mla_decode_fwd(**ONE_PAGE, cp_world_size=2), "g_kv_indptr, the cumulative lengths of whole"),
         (lambda: mla.mla_prefill_ps_fwd(Q), "^mla_prefill_ps_fwd is not provided: regard.aiter.flash_attn_varlen_func"),
         (lambda: mla.mla_decode_fwd_ds32(Q), "^mla_decode_fwd_ds32 is not provided: it takes fp8 and bf16 parts"),

@@ -129,7 +129,7 @@ def test_values_of_the_wrong_kind(argument):
         ({"block_table": None}, "block_table and cache_seqlens are not both given"),
         ({"k_cache": PAGES.k.half()}, "k_cache is torch.float16 and q torch.float32; they must have the same type"),
         ({"q": Q[0]}, r"q has shape \[3, 5, 24\] and k_cache .* they must be \[b, sq, hq, d\]"),
-        ({"head_dim_v": 25}, "dv=25 is not below d=24"),
+        ({"head_dim_v": 25}, "dv=25 is above d=24"),
         ({"tile_scheduler_metadata": ints(0)}, "it must be the first result of get_mla_metadata"),
         ({"is_fp8_kvcache": True}, "head_dim_v is 16 and q has 24 columns; with is_fp8_kvcache, head_dim_v must be a"),
         (
