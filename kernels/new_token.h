@@ -14,9 +14,10 @@ struct Token {
   i64 index;       // in its sequence
 };
 
-/// The sequence of a packed token: the last one that begins at or before it. b: it is past the last one.
+/// The sequence of a packed token: the last one that begins at or before it; b if the token is past the last
+/// sequence.
 REGARD_INLINE i64 sequence_of_token(const i32* offsets, i64 b, i64 token) {
-  i64 first = 0, end = b + 1;  // it is the last of these that begins at or before the token
+  i64 first = 0, end = b + 1;  // the result is in [first, end)
   while (end - first > 1) {
     const i64 middle = (first + end) / 2;
     if (offsets[middle] <= token)
@@ -63,7 +64,8 @@ REGARD_INLINE CacheRow row_of_slot(const Arguments& a, i64 number) {
   return {slot / rows, slot % rows};
 }
 
-/// Where a new token is written. Nowhere: a negative slot, length or page, and past the end of the cache.
+/// Where a new token is written; nowhere if its slot, length or page is negative, or past the end of the
+/// cache.
 REGARD_INLINE CacheRow row_of_new_token(const Arguments& a, const Token& token) {
   if (a.added.slots) return row_of_slot(a, token.row);
   if (token.sequence >= a.b) return {-1, 0};
@@ -82,7 +84,7 @@ REGARD_INLINE i64 first_position(const Arguments& a, i64 sequence) {
   return a.added.positions ? a.added.positions[sequence * a.added.positions_batch]
                            : larger<i64>(rows_before<i64>(a, sequence), 0);
 }
-/// Which row of the tables rotates a new key. With rope, for tokens that are written.
+/// The row of the tables that rotates a new key. Only called with rope, for tokens that are written.
 REGARD_INLINE i64 rope_row_of_new_token(const Arguments& a, const Token& token) {
   const NewTokens& added = a.added;
   if (added.positions && added.positions_row != 0)
@@ -90,17 +92,19 @@ REGARD_INLINE i64 rope_row_of_new_token(const Arguments& a, const Token& token) 
         a, added.positions[token.batch * added.positions_batch + token.row * added.positions_row]);
   return row_of_tables(a, first_position(a, token.sequence) + token.index);
 }
-/// Queries follow each other where a mask says which keys come before them.
+/// With a mask, queries have consecutive positions, from that of the first new token on; without one, all
+/// have that position.
 REGARD_INLINE i64 rope_row_of_query(const Arguments& a, const Token& token) {
   return row_of_tables(a, first_position(a, token.sequence) + (a.positional ? token.index : 0));
 }
 
-/// The factor by which the cache's numbers of a row are multiplied: of a sequence, of a page, or of the row.
+/// The first index of the factor for a row of the cache: its sequence or, where each row or page has a
+/// factor, the first index of the row.
 REGARD_INLINE i64 batch_of_factor(const Arguments& a, const Token& token, const CacheRow& row) {
   return has_row_factors(a) ? row.batch : token.sequence;
 }
 
-/// Where the elements of a row of the cache are: `run` columns lie together, `step` elements apart, and runs
+/// Where the elements of a row of the cache are: runs of `run` columns, which are `step` elements apart,
 /// begin `chunk` elements apart.
 struct Columns {
   i64 chunk;  // 0: one run
@@ -123,7 +127,7 @@ REGARD_INLINE Columns columns_of_k(const Arguments& a) {
 REGARD_INLINE Columns columns_of_v(const Arguments& a) {
   return {0, a.dv, a.cache.v_chunk == 0 ? 1 : elements_together(a)};
 }
-/// The number of a row's first element, without that of its page or sequence and head.
+/// The offset of a row's first element within its page (or sequence) and head.
 REGARD_INLINE i64 first_of_k(const Arguments& a, i64 row) {
   return row * a.k.row;
 }
@@ -133,12 +137,12 @@ REGARD_INLINE i64 first_of_v(const Arguments& a, i64 row) {
   return row / together * a.cache.v_chunk + row % together;
 }
 
-/// Whether V is a part of K. A new token of such a cache is two rows: the columns of V, and the others, to
-/// which rope belongs.
+/// Whether V is a part of K. A new token of such a cache is written as two rows: the columns of V, and the
+/// others, which rope rotates.
 REGARD_INLINE bool has_latent_tokens(const Arguments& a) {
   return a.added.v.data == nullptr;
 }
-/// Rows of `type` without their first columns.
+/// Rows of `type` that begin at a column.
 REGARD_INLINE Rows rows_from_column(const Rows& rows, i32 column, i32 type) {
   return {static_cast<u8*>(rows.data) + column * bytes_of_dtype(type), rows.batch, rows.head, rows.row};
 }
@@ -147,7 +151,7 @@ REGARD_INLINE Rows factors_from_column(const Rows& factors, i32 column) {
   return {static_cast<float*>(factors.data) + column / factor_columns, factors.batch, factors.head,
           factors.row};
 }
-/// Where the other columns of K are.
+/// Where the columns of K after those of V are.
 REGARD_INLINE Rows columns_after_v(const Arguments& a) {
   return a.k_rope.data ? a.k_rope : rows_from_column(a.k, a.dv, a.kv);
 }

@@ -35,8 +35,8 @@ REGARD_INLINE Integer new_tokens_of(const NewTokens& added, i64 batch) {
   return static_cast<Integer>(added.offsets ? added.offsets[batch + 1] - added.offsets[batch] : added.most);
 }
 
-/// Rows of a sequence in a cache before its new tokens, left padding included; negative: it has no keys and
-/// takes no new ones. A list of pages counts the new tokens already.
+/// The number of a sequence's rows in a cache before its new tokens, left padding included; negative if it
+/// has no keys and takes no new tokens. Lists of pages count the new tokens already.
 template <class Integer>
 REGARD_INLINE Integer rows_before(const Arguments& a, i64 batch) {
   const KvCache& cache = a.cache;
@@ -50,8 +50,8 @@ REGARD_INLINE Integer rows_before(const Arguments& a, i64 batch) {
                      : static_cast<Integer>(a.sk) - new_tokens_of<Integer>(a.added, batch);
 }
 
-/// The keys of a cache's sequence, with its new tokens and without its left padding. A length beyond the
-/// bound sk would lead past the page table.
+/// Sets the keys of a sequence in a cache: with its new tokens, without its left padding, and at most sk, as
+/// a longer one would lead past the page table.
 template <class Integer>
 REGARD_INLINE void find_cached_keys(const Arguments& a, BasicSequence<Integer>& sequence) {
   const KvCache& cache = a.cache;
@@ -64,7 +64,7 @@ REGARD_INLINE void find_cached_keys(const Arguments& a, BasicSequence<Integer>& 
   sequence.sk = end - sequence.first_k;
 }
 
-/// Without `caches` for kernels that read none.
+/// A sequence of the batch. Kernels that read no KV caches set `caches` to false.
 template <class Integer = i64, bool caches = true>
 REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) {
   BasicSequence<Integer> sequence = whole_sequence<Integer>(a, batch);
@@ -84,12 +84,12 @@ REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) 
   return sequence;
 }
 
-/// The number of a row's first element. Varlen tensors have a batch stride of 0.
+/// The offset of a row's first element. Varlen tensors have a batch stride of 0.
 REGARD_INLINE i64 element_of(const Rows& rows, i64 batch, i64 head, i64 row) {
   return batch * rows.batch + head * rows.head + row * rows.row;
 }
 
-/// Rows of K and V that lie together in memory: in one page, or to the end of a sequence.
+/// Rows of K and V at a fixed stride: those of one page, or up to the end of a sequence.
 struct KeyRun {
   i64 batch;  // the first index of K and V: a page, or a sequence
   i64 row;    // the first row in it
@@ -107,8 +107,8 @@ REGARD_INLINE const i32* pages_of(const KvCache& cache, i64 batch) {
          (cache.page_offsets ? static_cast<i64>(cache.page_offsets[batch]) : batch * cache.page_table_batch);
 }
 
-/// The run that begins with the row `row` of a sequence, which counts from `first_k` on. Reads one entry of
-/// the page table.
+/// The run that begins with row `row` of a sequence, counted from `first_k` on. Reads one entry of the page
+/// table.
 template <class Integer>
 REGARD_INLINE KeyRun key_run(const Arguments& a, const BasicSequence<Integer>& sequence, i64 row) {
   const KvCache& cache = a.cache;

@@ -1,5 +1,5 @@
-// The rows of K and V that a step reads, wherever they are stored: one after the other, in pages, or in a
-// cache of an 8-bit type.
+// The rows of K and V that a step reads, wherever and in whatever type they are stored: contiguous or in
+// pages, in the type of Q or in an 8-bit one.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Whether rows are scattered in groups of 16 bytes.
+/// Whether a row is scattered over groups of 16 bytes.
 constexpr bool vectorized_pages = config::paged && config::kv_layout == KvLayout::vectorized;
 /// Whether each row of K and V, or each page, has its own factor.
 constexpr bool row_factors = config::descale == Descale::token;
@@ -27,13 +27,13 @@ REGARD_INLINE void for_each_run(const Head& head, const SeenKeys& keys, const Us
     KeyRun run = key_run(head.arguments, head.sequence, range.begin);
     if constexpr (!config::paged) {
       use(range.begin, run, range.count());
-    } else {  // only the first of the runs takes a division
+    } else {  // only the first run needs a division
       const i32* page = pages_of(cache, head.batch) + (head.sequence.first_k + range.begin) / cache.page;
       for (i64 key = range.begin; key < range.end; run = {*++page, 0, cache.page}) {
         const i64 count = smaller(run.count, range.end - key);
         use(key, run, count);
         key += count;
-        if (key == range.end) break;  // what follows in the table may be anything, or nothing
+        if (key == range.end) break;  // the next entry of the table may be invalid, or past its end
       }
     }
   }

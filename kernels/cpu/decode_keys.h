@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// Whether rows of K are copied first, as they are not together.
+/// Whether rows of K are copied first, as a row is in several parts.
 constexpr bool copies_keys = vectorized_pages || config::k_rope;
 
 /// Rows a fixed distance apart.
@@ -17,15 +17,15 @@ struct StridedRows {
   REGARD_INLINE const u8* row(i64 key) const { return first + key * stride; }
   /// The row that is prefetched while `key` is in use; it need not exist.
   REGARD_INLINE const u8* ahead(i64 key) const { return row(key + rows_ahead); }
-  /// Those from the row `key` on.
+  /// The rows from row `key` on.
   REGARD_INLINE StridedRows after(i64 key) const { return {row(key), stride}; }
-  /// Whether rows lie one after the other.
+  /// Whether rows are contiguous.
   REGARD_INLINE bool together(i64 row_bytes) const { return stride == row_bytes; }
   /// Bytes from each of `count` rows to the next; 1 if they differ.
   REGARD_INLINE i64 distance(i64, i64) const { return stride; }
 };
 
-/// Rows anywhere.
+/// Rows at any addresses, and those that are prefetched while they are in use.
 struct ListedRows {
   const u8 *const *rows, *const *next;
   REGARD_INLINE const u8* row(i64 key) const { return rows[key]; }
@@ -69,7 +69,7 @@ class PagedKeys {
  public:
   PagedKeys(const Head&, u8* memory) : memory_(memory) {}
 
-  /// The step at `first_key`; the keys end at `end`.
+  /// Lists the rows of the step that begins at `first_key`; the keys end at `end`.
   void start_step(const Head& head, const CommonKeys& common, i64 first_key, i64 end) {
     now_ = !now_;
     if (next_step_ != first_key) list<copies_keys>(head, common, steps_[now_], first_key, end);
@@ -89,7 +89,7 @@ class PagedKeys {
   static constexpr i64 k_bytes = config::d * bytes_of<row_type>, v_bytes = config::dv * bytes_of<row_type>;
   alignas(64) static constexpr u8 zeros[larger(k_bytes, v_bytes)] = {};
 
-  /// `copies`: with rows of K copied; else those that are prefetched.
+  /// Lists the rows of a step; `copies`: rows of K are copied first. Without it the list is for prefetching.
   template <bool copies>
   REGARD_NOINLINE void list(const Head& head, const CommonKeys& common, Step& step, i64 first_key, i64 end) {
     i64 listed = 0;
@@ -143,7 +143,7 @@ template <>
 struct DecodeKeysOf<true> {
   using type = PagedKeys;
 };
-/// Whether rows are listed.
+/// Whether rows are found by a list of addresses.
 constexpr bool lists_keys = config::paged || config::k_rope;
 using DecodeKeys = DecodeKeysOf<lists_keys>::type;
 

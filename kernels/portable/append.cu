@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// Rows of a token, and where they come from.
+/// The source of a token's rows; where they go is not known yet.
 REGARD_DEVICE Side side_of(const Rows& from, const Rows& to, const Rows& factors, i64 bytes_of_result,
                            const Token& token, i64 head, i64 heads) {
   constexpr i64 bytes = bytes_of<config::dtype>;
@@ -20,14 +20,14 @@ REGARD_DEVICE Side side_of(const Rows& from, const Rows& to, const Rows& factors
   side.to = static_cast<u8*>(to.data), side.table_row = -1;
   return side;
 }
-/// Of a latent K, the columns that are V.
+/// A token's keys; with `latent`, only the columns of K that are V.
 REGARD_DEVICE Side keys_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads,
                            bool latent) {
   Side side = side_of(a.added.k, a.k, a.descale_k, bytes_of<config::kv>, token, head, heads);
   side.n = latent ? a.dv : a.d, side.columns = columns_of_k(a);
   return side;
 }
-/// Of a latent K, the other columns.
+/// A token's values; with `latent`, the columns of K after those of V.
 REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& token, i64 head, i64 heads,
                              bool latent) {
   if (latent) {
@@ -41,7 +41,7 @@ REGARD_DEVICE Side values_of(const PortableAppendArguments& a, const Token& toke
   return side;
 }
 
-/// Where keys and values of a new token go.
+/// Finds where the keys and values of a new token go.
 REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArguments& a, const Token& token,
                                   i64 head, bool latent) {
   const CacheRow to = k.heads > 0 ? row_of_new_token(a, token) : CacheRow{-1, 0};
@@ -57,7 +57,7 @@ REGARD_DEVICE void put_into_cache(Side& k, Side& v, const PortableAppendArgument
   v.factor += element_of(a.descale_v, batch, head, row);
 }
 
-/// Where the angles of a new token are.
+/// Finds the row of the tables that rotates a new token's keys.
 REGARD_DEVICE void find_angles(Side& side, const PortableAppendArguments& a, const Token& token) {
   if (static_cast<Rope>(a.added.rope) != Rope::none && side.heads > 0)
     side.table_row = rope_row_of_new_token(a, token);
@@ -96,7 +96,7 @@ REGARD_DEVICE bool have_octets(const PortableAppendArguments& a) {
          (a.cache.v_chunk != 0 || octets_are_aligned<config::kv>(a.v));
 }
 
-/// At any alignment, small rather than fast.
+/// Writes a token of any alignment, number by number: the code is small rather than fast.
 REGARD_DEVICE void write_token_in_elements(const PortableAppendArguments& a, const Token& token, i64 head,
                                            i64 heads) {
   const bool latent = has_latent_tokens(a);
@@ -131,7 +131,7 @@ REGARD_DEVICE void write_token(const PortableAppendArguments& a, i64 number, i64
     const Place of_k = place_of_lane(block, lanes_of_row, block == 0 ? lanes_of_halves(a) : 0),
                 of_v = place_of_lane(block, lanes_of_row, 0);
     Source from_k = source_of(k, of_k), from_v = source_of(v, of_v);
-    // What is read does not depend on where it goes, so it is requested before that is looked up.
+    // Loads do not depend on where the token goes, so they are issued before that is looked up.
     Loaded keys, values;
     load_octets(keys, from_k, k.heads > 0);
     load_octets(values, from_v, v.heads > 0);
@@ -201,8 +201,8 @@ REGARD_DEVICE void rotate_query(const PortableAppendArguments& a, i64 number, i6
 }
 
 constexpr i32 threads = config::warps * wave;
-/// Blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 8 waves of 64 lanes 256. With
-/// 20 warps, or 12 such waves, it spills.
+/// The blocks of a multiprocessor: 16 warps leave 128 registers for a thread, and 8 waves of 64 lanes 256.
+/// With 20 warps, or 12 such waves, the kernel spills.
 constexpr i32 resident_warps = wave == 64 ? 8 : 16;
 constexpr i32 resident_blocks = resident_warps / config::warps;
 

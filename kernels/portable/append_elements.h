@@ -46,7 +46,8 @@ REGARD_DEVICE void copy_element(u8* to, const u8* from) {
     copy_bytes<bytes_of<config::dtype>>(to, from);
 }
 
-/// `side` of each group of lanes. In the cache, or of queries. By a whole wave.
+/// Writes the rows of `side`, which differs between groups of lanes, into the cache or as queries. Called by
+/// a whole wave.
 template <DType dtype, bool in_cache>
 REGARD_DEVICE void write_elements(const PortableAppendArguments& a, Side side) {
   const i32 lanes_of_row = lanes_of(a), begin = lane() & (lanes_of_row - 1);

@@ -1,5 +1,5 @@
-// Rows of new tokens whose columns are read in groups of 8 neighbours, octets: two of each row by a lane, all
-// of them requested before the first one is used.
+// Rows of new tokens, whose columns are read in groups of 8 neighbours, octets: a lane reads two of each row,
+// and requests both before it uses the first one.
 #pragma once
 
 #include "kernels/portable/append_side.h"
@@ -34,7 +34,7 @@ REGARD_DEVICE Octet<dtype> octet_of(const float (&x)[width]) {
   return octet;
 }
 
-/// To neighbours at an aligned address, or to elements that lie `step` apart.
+/// Stores to neighbouring elements at an aligned address, or to elements that are `step` apart.
 template <DType dtype>
 REGARD_DEVICE void store_octet(u8* to, i32 step, const Octet<dtype>& octet) {
   constexpr i32 bytes = bytes_of<dtype>;
@@ -62,17 +62,18 @@ REGARD_DEVICE void store_octet(u8* to, i32 step, const Octet<dtype>& octet) {
   }
 }
 
-/// The first columns of a lane's octets, of which those past the row's end are none. Both columns of each
+/// The first columns of a lane's two octets; an octet past the row's end does not exist. Both columns of each
 /// pair that rope rotates belong to one lane.
 struct Place {
   i32 first[2];
 };
 
-/// With rope of halves the first lanes have the halves of what is rotated.
+/// With rope=half the first lanes each have an octet of the first half of the rotated columns, and its
+/// partner of the second half: the number of these lanes.
 REGARD_DEVICE i32 lanes_of_halves(const Arguments& a) {
   return static_cast<Rope>(a.added.rope) == Rope::half ? a.added.rotary / 2 / width : 0;
 }
-/// Of the columns from `block` on.
+/// The place of this lane among the columns from `block` on.
 REGARD_DEVICE Place place_of_lane(i32 block, i32 lanes_of_row, i32 of_halves) {
   const i32 number = lane() & (lanes_of_row - 1);
   if (number < of_halves) return {{number * width, (number + of_halves) * width}};
@@ -80,12 +81,12 @@ REGARD_DEVICE Place place_of_lane(i32 block, i32 lanes_of_row, i32 of_halves) {
   return {{first, first + (lanes_of_row - of_halves) * width}};
 }
 
-/// What rotates a lane's columns.
+/// The angles that rotate a lane's columns.
 struct Angles {
   float cos[width], sin[width];
 };
 
-/// Four neighbouring numbers of a table from each of two columns on, the latter if `both`.
+/// Loads four neighbouring numbers of a table from column `first` on and, if `both`, from `second` on.
 template <DType dtype>
 REGARD_DEVICE void load_angles(float (&x)[width], const Rows& table, i64 row, i32 first, i32 second,
                                bool both) {
@@ -106,8 +107,8 @@ REGARD_DEVICE void load_angles(float (&x)[width], const Rows& table, i64 row, i3
     if (i < half || both) x[i] = load_element<dtype>(from, i < half ? first + i : second + i - half);
 }
 
-/// Of a lane that rotates its first octet. The second one is the other half of each pair, or has pairs of its
-/// own, if it is rotated at all.
+/// Loads the angles of a lane that rotates its first octet. Its second octet has the other halves of the same
+/// pairs, or pairs of its own, if it is rotated at all.
 REGARD_DEVICE void load_angles(Angles& angles, const NewTokens& added, i64 row, const Place& place) {
   const bool halves = static_cast<Rope>(added.rope) == Rope::half;
   const i32 first = halves ? place.first[0] : place.first[0] / 2;
@@ -147,7 +148,7 @@ REGARD_DEVICE void rotate(float (&x)[2][width], const NewTokens& added, const An
   }
 }
 
-/// Where a lane's octets of one head's row are read; the second one is at a distance in bytes.
+/// Where a lane reads its octets of one head's row; `second`: the distance of the second octet in bytes.
 struct Source {
   const u8* first;
   i32 second;
@@ -160,7 +161,7 @@ REGARD_DEVICE Source source_of(const Side& side, const Place& place) {
           {place.first[0] < side.n, place.first[1] < side.n}};
 }
 
-/// And where they are written.
+/// Where a lane writes its octets of one head's row; `second` as in Source.
 struct Destination {
   u8* first;
   i32 second;
@@ -182,13 +183,14 @@ REGARD_DEVICE void load_octets(Loaded& loaded, const Source& source, bool exists
   if (exists && source.has[1]) load_words(loaded.octets[1].words, source.first + source.second);
 }
 
-/// The inverse of the factor that is given for a head, or 1.
+/// The inverse of the factor that the caller gives for a head; 1 if there is none.
 REGARD_DEVICE float given_inverse(const Arguments& a, const Side& side, i32 head) {
   if (same_type || !side.has_factors || has_token_factors(a) || head >= side.heads) return 1;
   return 1.0f / side.factor[head * side.next_factor];
 }
 
-/// By a whole wave, where each token has a factor of its own.
+/// Computes and stores the factor of a row, where each token has one, and returns its inverse. Called by a
+/// whole wave.
 REGARD_DEVICE float made_inverse(const float (&x)[2][width], const PortableAppendArguments& a,
                                  const Side& side, i32 head) {
   const i32 lanes_of_row = lanes_of(a);
@@ -200,7 +202,8 @@ REGARD_DEVICE float made_inverse(const float (&x)[2][width], const PortableAppen
   return 1.0f / factor;
 }
 
-/// What happens to one head's row. In the cache, or of queries. By a whole wave.
+/// Rotates, converts and stores this lane's octets of one head's row, of the cache or of queries. Called by a
+/// whole wave.
 template <DType dtype, bool in_cache>
 REGARD_DEVICE void store_octets(const PortableAppendArguments& a, const Side& side, i32 head,
                                 const Place& place, const Angles& angles, float inverse, const Loaded& loaded,

@@ -6,8 +6,8 @@
 namespace regard {
 
 struct PortableAppendSchedule {
-  i64 lane_bits = 0;  // a row has 2^lane_bits lanes, up to a wave
-  i64 head_bits = 0;  // which handle 2^head_bits heads of a token, one after the other
+  i64 lane_bits = 0;  // 2^lane_bits lanes share a row, at most a wave
+  i64 head_bits = 0;  // and handle 2^head_bits heads of a token, one after the other
 };
 
 using PortableAppendArguments = KernelArguments<PortableAppendSchedule>;

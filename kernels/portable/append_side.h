@@ -1,4 +1,4 @@
-// Rows of one token and what happens to them on their way: the factor of 8-bit rows, and rope.
+// Rows of one token, and what is done to them before they are stored: rope, and the factor of 8-bit rows.
 #pragma once
 
 #include "kernels/new_token.h"
@@ -19,7 +19,7 @@ REGARD_DEVICE i32 heads_of(const PortableAppendArguments& a) {
 struct Side {
   const u8* from;
   i64 next_from;  // bytes to the next head
-  i32 n, heads;   // columns of a row; heads that there are, or none if they go nowhere
+  i32 n, heads;   // columns of a row; heads to write, 0 if the token is not written
   u8* to;
   i64 next_to;
   Columns columns;  // of `to`
@@ -29,8 +29,8 @@ struct Side {
   i64 table_row;    // negative: no rope
 };
 
-/// The first number of a pair after its rotation, and the second one. Each product that is rounded is named
-/// here, so that a row has the same bits whichever way it is written.
+/// The first number of a pair after its rotation, and the second one. fmaf says which product is rounded, so
+/// that a row has the same bits whether it is written by octets or by elements.
 REGARD_DEVICE float rotated_first(float first, float second, float cos, float sin) {
   return fmaf(first, cos, -(second * sin));
 }
@@ -50,7 +50,7 @@ REGARD_DEVICE u32 eight_bits_of(float x) {
   }
 }
 
-/// Whether tokens are copied as they are; 8-bit tokens always are.
+/// Whether tokens are stored in their own type, without a factor; 8-bit tokens always are.
 constexpr bool same_type = config::dtype == config::kv;
 static_assert(same_type || bytes_of<config::dtype> > 1);
 
@@ -61,7 +61,7 @@ REGARD_DEVICE bool has_token_factors(const Arguments& a) {
   return !same_type && has_factors_of_tokens(a);
 }
 
-/// The largest value of some lanes of a row, in all of them. By a whole wave.
+/// The maximum over the lanes of a row, returned in each of them. Called by a whole wave.
 REGARD_DEVICE float largest_of_lanes(float x, i32 lanes_of_row) {
 #pragma unroll 1
   for (i32 distance = lanes_of_row / 2; distance > 0; distance /= 2)
@@ -69,7 +69,7 @@ REGARD_DEVICE float largest_of_lanes(float x, i32 lanes_of_row) {
   return x;
 }
 
-/// Where each token has a factor of its own: that of a row with this largest absolute value.
+/// The factor of a row with this largest absolute value, where each token has a factor of its own.
 REGARD_DEVICE float factor_of_largest(float most) {
   constexpr float smallest_normal = 0x1p-126f;
   return most / largest_number >= smallest_normal ? most / largest_number : 1;

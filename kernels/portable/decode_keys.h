@@ -13,8 +13,8 @@
 
 namespace regard {
 
-/// A key's page and its row there. A negative page: no row of the block sees the key, whose memory may be
-/// anything.
+/// A key's page and its row there. If the page is negative, no query row of the block sees the key, and its
+/// memory may hold anything.
 struct DecodePlace {
   i32 page;
   u32 row;
@@ -34,13 +34,13 @@ struct DecodeSource {
   REGARD_DEVICE bool is_aligned() const {
     return (reinterpret_cast<u64>(first) | static_cast<u64>(page | row)) % 16 == 0;
   }
-  /// Negative for keys that no row sees.
+  /// The offset of a key's row in bytes; negative for keys that no query row sees.
   REGARD_DEVICE i64 offset(const DecodePlace& place) const {
     return place.page < 0 ? -1 : place.page * page + place.row * row;
   }
 };
 
-/// Where the wave's keys are: each lane finds one of them.
+/// Finds where the wave's keys are: each lane finds one of them.
 class DecodeKeys {
  public:
   const DecodeSource k, v;
@@ -54,7 +54,8 @@ class DecodeKeys {
         sequence_(static_cast<i32>(stored_sequence(head.arguments.cache, head.batch))),
         aligned_(k.is_aligned() && v.is_aligned()) {}
 
-  /// Reads no entry of a page that no row sees. `key`: the wave's first.
+  /// The place of this lane's key; `key` is the wave's first. Of the page table only entries of visible keys
+  /// are read.
   REGARD_DEVICE DecodePlace find(const BlockKeyRange& visible, i32 key) const {
     key += lane() % wave_keys;
     DecodePlace place = {-1, 0};
@@ -99,7 +100,7 @@ struct LoadWhole {
     load_words(words, rows + offset + column * stored_bytes, there);
   }
 };
-/// The same where some keys may be hidden, at any alignment.
+/// Like LoadWhole, for rows of any alignment, of which some may be hidden.
 struct LoadSome {
   const u8* rows;
   bool aligned;

@@ -20,18 +20,19 @@ struct SeenTiles {
     sinks = has_sinks ? smaller(tiles_before(smaller(window.sinks, last.end)), begin) : 0;
   }
   REGARD_DEVICE i32 count() const { return sinks + end - begin; }
-  /// Those of one of `parts` parts.
+  /// The tiles of one of `parts` parts.
   REGARD_DEVICE Range32 of_part(i64 part, i64 parts) const {
     return {static_cast<i32>(count() * part / parts), static_cast<i32>(count() * (part + 1) / parts)};
   }
-  /// The first key of the i-th of them.
+  /// The first key of the i-th tile.
   REGARD_DEVICE i32 key(i32 i) const { return (i < sinks ? i : i - sinks + begin) * block_k; }
 
  private:
   REGARD_DEVICE static i32 tiles_before(i32 key) { return (larger(key, 0) + block_k - 1) / block_k; }
 };
 
-/// Blocks of rows that share keys are side by side, then the parts of the keys of a sequence and K/V head.
+/// The order of blocks: first those of the rows that share keys, then the parts of the keys, then the K/V
+/// heads, then the sequences.
 struct DecodeWork {
   i32 batch, kv_head, first_row, part;
 

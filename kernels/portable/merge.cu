@@ -1,8 +1,8 @@
 // Merges the caller's partial results into one: O = sum of O_part * exp(LSE_part - LSE), where LSE = log(sum
-// of exp(LSE_part)). A thread has four vectors of 8 columns of a row of one head; neighbouring threads have
-// the vectors in between, then those of the next heads of the same token, in the order of memory. The loads
-// of LSE and O of the first parts are issued before any of them is used, so that a thread waits for memory
-// once.
+// of exp(LSE_part)). A thread has four vectors of 8 columns of a row of one head, as far apart as there are
+// threads of the row; after the threads of a row come those of the token's next head, in the order of memory.
+// The loads of LSE and O of the first parts are issued before any of them is used, so that a thread waits for
+// memory once.
 #include "kernels/portable/element.h"
 #include "kernels/portable/merge_schedule.h"
 #include "kernels/sequence.h"
@@ -43,8 +43,8 @@ struct LseTogether {
   }
 };
 
-/// log of the sum of exp over the parts, of which the first are given, and the row's own; -infinity if all of
-/// them are.
+/// The logarithm of the sum of exp over all parts, whose first LSE are given, and over the row's own LSE;
+/// -infinity if all of them are.
 REGARD_DEVICE float merged_lse(const PartialRow& row, const LseTogether& first, float own) {
   float maximum = own;
 #pragma unroll
@@ -91,14 +91,14 @@ struct Columns {
   }
 };
 
-/// A row of one head of the result. What it holds at first is one more part, if the call accumulates.
+/// A row of one head of the result. If the call accumulates, its previous contents are one more part.
 struct MergedRow {
   u8* o;
-  float own, lse;  // own: of what it holds at first, -infinity if nothing; lse: of all
+  float own, lse;  // own: of the previous contents, -infinity if they do not count; lse: of the result
 };
 
-/// Columns of what a row holds and of its first parts, so that all of them are requested before the first one
-/// is used.
+/// Columns of a row's previous contents and of its first parts, all of which are requested before the first
+/// one is used.
 template <i32 width>
 struct FirstColumns {
   Columns<config::out, width> own;

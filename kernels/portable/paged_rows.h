@@ -1,9 +1,9 @@
 // Loads rows of K and V that lie in the pages of a cache. A tile's keys may be in any number of pages, of any
-// size: where a key is stored is found once, by one thread, for its row of K and that of V, while the tile
-// before is multiplied. Threads that load vectors of these rows read their places from shared memory.
+// size: where a key's rows of K and V are stored is found once, by one thread, while the tile before is
+// multiplied. Threads that load vectors of these rows read their places from shared memory.
 //
-// Kernels whose K and V have an 8-bit type of their own load all their keys this way: a dense cache, and K
-// and V that are no cache, are pages as long as a sequence. Their numbers become operands on the way.
+// Kernels whose K and V have an 8-bit type of their own load all their keys this way, and convert them to
+// operands as they do: dense K and V, cached or not, are pages as long as a sequence.
 #pragma once
 
 #include "kernels/head.h"
@@ -14,13 +14,14 @@ namespace regard {
 
 /// Whether K and V are converted on the way to shared memory.
 constexpr bool widens = bytes_of<config::kv> != operand_bytes;
-/// Whether keys have factors of their own: those of K go into the scores and those of V into the weights or,
-/// where the product of both could be beyond fp16, into V.
+/// Whether keys have factors of their own. Those of K are applied to the scores. Those of V are applied to
+/// the weights, except with fp16 operands, whose range the products could exceed: there they are applied to
+/// V.
 constexpr bool key_factors = config::descale == Descale::token;
 constexpr bool scales_v = key_factors && operand == DType::fp16;
 constexpr bool scales_p = key_factors && !scales_v;
-/// Whether columns of a latent K have factors of their own. Numbers are multiplied by them on the way to
-/// shared memory; the columns after V's are operands already.
+/// Whether columns of a latent K have factors of their own, by which they are multiplied on the way to shared
+/// memory; the columns after V's are operands already.
 constexpr bool column_factors = config::descale == Descale::columns;
 constexpr bool scales_stored = scales_v || column_factors;
 static_assert(!column_factors || (config::k_rope && config::dv % factor_columns == 0));
@@ -33,8 +34,8 @@ REGARD_DEVICE bool is_operand(i32 column) {
 }
 
 /// Where the rows of a key are, in bytes from the first row of their head in page 0. Negative: no row of the
-/// block sees the key, and zeros are loaded; its memory and its page may be anything. `v`: where V is a part
-/// of K, that of the columns of K which are a tensor of their own.
+/// block sees the key, and zeros are loaded, as its memory and its page may be anything. `v`: with k_rope,
+/// that of the key's row of k_rope.
 struct KeyPlace {
   i64 k, v;
 };
@@ -63,7 +64,7 @@ struct PagedSource {
   REGARD_DEVICE i64 place(i32 row) const {
     return values && !config::k_rope ? keys.places[row].v : keys.places[row].k;
   }
-  /// The address of a column, in a row whose place it is.
+  /// The address of a column of a row, whose place is given.
   REGARD_DEVICE const u8* at(i32 row, i64 place, i32 column) const {
     if constexpr (config::k_rope) {
       if (column >= config::dv) {
@@ -79,7 +80,7 @@ struct PagedSource {
     if constexpr (scales_v) return values ? keys.factors[row].number[1] : 1.0f;
     return 1.0f;
   }
-  /// Of a column, and of its neighbours to the end of the vector.
+  /// The offset in bytes of a column, and of its neighbours to the end of the vector.
   REGARD_DEVICE i64 byte_of(i32 column) const {
     constexpr i32 bytes = bytes_of<config::kv>, together = 16 / bytes;
     if constexpr (config::kv_layout == KvLayout::vectorized)
@@ -118,7 +119,7 @@ struct PagedKeys {
     }
   }
 
-  /// One of both, with the places of a tile.
+  /// The source of K or of V, with the places of a tile's keys.
   REGARD_DEVICE PagedSource source(const Arguments& a, const TileKeys& keys, bool values) const {
     const u8* const rows = values && !config::k_rope ? v : k;
     return {rows, keys, values, values ? v_aligned : k_aligned, a.cache.k_chunk * bytes, v};
@@ -142,7 +143,7 @@ struct PagedKeys {
   }
 };
 
-/// Finds the places of a tile's keys, in two steps: between them, entries of the page table are on their way.
+/// Finds the places of a tile's keys in two steps, between which the entries of the page table arrive.
 class FindPlaces {
   static constexpr i32 of_thread = (block_k + threads - 1) / threads;
   static constexpr i32 bytes = bytes_of<config::kv>;
@@ -207,14 +208,14 @@ class FindPlaces {
   u32 rows_[of_thread] = {};
 };
 
-/// A vector of operands on its way: as it is stored.
+/// A vector of operands on its way to shared memory, in the type in which it is stored.
 template <DType stored>
 struct StoredVector {
   static constexpr bool wider = bytes_of<stored> != operand_bytes;
 
   u32 words[wider ? 2 : 4];
 
-  /// `present`: how many of its bytes, as operands, there are.
+  /// `present`: how many bytes of it exist, counted as operands.
   REGARD_DEVICE void load(const u8* from, i32 present) {
     if constexpr (wider) {
       const u64 both = present > 0 ? *global(reinterpret_cast<const u64*>(from)) : 0;
@@ -250,7 +251,7 @@ REGARD_DEVICE void scale_columns(Scores& s, const KeyFactors* of_wave, bool valu
     }
 }
 
-/// function(to, from, bytes, number, row, column): as each_vector.
+/// Like each_vector, but for keys at any places: function(to, from, bytes, number, row, column).
 template <i32 rows, i32 columns, i32 row_bytes, class Function>
 REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const TileBounds& bounds,
                                       Function function) {
@@ -273,7 +274,7 @@ REGARD_DEVICE void each_placed_vector(u32 to, const PagedSource& source, const T
   }
 }
 
-/// As TileCopy.
+/// Like TileCopy, but for keys at any places.
 template <i32 rows, i32 columns, i32 row_bytes, bool alone>
 class PagedCopy {
   static constexpr i32 count = DealtVectors<rows, columns>::count;
@@ -329,7 +330,7 @@ class PagedCopy {
            (thread() % Dealt::across + i % Dealt::columns_of_thread * Dealt::across) * Dealt::per_vector;
   }
 
-  /// At any alignment, number by number: rare, and small rather than fast.
+  /// Loads rows of any alignment number by number: this is rare, so the code is small rather than fast.
   REGARD_DEVICE static void load_slowly(u32 to, const PagedSource& source, const TileBounds& bounds) {
     constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
     constexpr i32 bits = 8 * bytes_of<config::kv>, of_word = 32 / bits;

@@ -1,5 +1,5 @@
-// Tiles of K or V whose rows lie anywhere in a KV cache: pages too small for boxes. Threads copy 16 bytes
-// each, as the tensor memory accelerator takes as long for a box of one row as for one of eight.
+// Tiles of K or V whose rows are in pages too small for boxes. Threads copy 16 bytes each, as the tensor
+// memory accelerator takes as long for a box of one row as for one of eight.
 #pragma once
 
 #include "kernels/sm90/paged_rows.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// The places of a tile's rows: each thread of a warp has those of some of them.
+/// The places of a tile's rows; each thread of a warp has some of them.
 class GatheredRows {
  public:
   /// Reads the page table, but waits for nothing: the next tile's rows are found while a tile is copied.
@@ -22,9 +22,9 @@ class GatheredRows {
     }
   }
 
-  /// Copies the rows, by a whole warp: eight threads copy a row of a box, swizzled as a box would be. What
-  /// follows `row_bytes` in a tile's row is zeros, and so are keys that no row sees. `full` expects all
-  /// threads.
+  /// Copies the rows; called by a whole warp, of which eight threads copy a row of a box, swizzled as TMA
+  /// would. Bytes past `row_bytes` of a tile's row become zeros, as do keys that no query row sees. `full`
+  /// expects all threads.
   REGARD_DEVICE void copy(const Rows& rows, i32 kv_head, u32 to, i32 bytes, i32 row_bytes,
                           Barrier& full) const {
     const i32 lane = threadIdx.x % wave, chunk = lane % 8;
@@ -53,7 +53,7 @@ class GatheredRows {
 
  private:
   static constexpr i32 count = (block_k + wave - 1) / wave;
-  i32 page_[count], row_[count];  // -1: no row sees it
+  i32 page_[count], row_[count];  // page -1: no query row sees the key
 };
 
 }  // namespace regard

@@ -36,8 +36,8 @@ class LatentLoader {
  private:
   REGARD_DEVICE static i32 lane() { return threadIdx.x % wave; }
 
-  /// Where rows of K are: from `row` on. In a ragged map, `row` counts within the `count` rows that begin at
-  /// number first_of_k (first_of_rope); in others, within a batch.
+  /// Where rows of K are. In a ragged map, `row` counts within the `count` rows from row first_of_k (or, of
+  /// k_rope, first_of_rope) on; in other maps, within a batch.
   struct Place {
     i32 batch, row, first_of_k, first_of_rope, count;
   };
@@ -145,7 +145,7 @@ class LatentLoader {
     const Sequence32& s = turn.work.sequence;
     if constexpr (paged) {
       const PagedRows pages{a_, turn};
-      // Nothing is read of a page of which no row belongs to the sequence.
+      // A page without a visible key is not read: its entry of the table may be invalid.
       if (!pages.needed(key, key + box_rows_)) return {};
       const PagedRows::Place place = pages.find(key);
       return {0, place.row, place.page * shared_.rows_per_batch[1], place.page * shared_.rows_per_batch[2],

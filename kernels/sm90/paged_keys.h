@@ -1,4 +1,4 @@
-// Tiles of K or V whose rows lie in pages, loaded by TMA: each box is a part of one page.
+// Tiles of K or V whose rows are in pages, loaded by TMA: each box is a part of one page.
 #pragma once
 
 #include "kernels/sm90/paged_rows.h"
@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// A page is a sequence of its own to the ragged map (plan/kernels/sm90_boxes.cpp): rows past the last key
-/// are zeros, whatever the page holds there.
+/// The ragged map (plan/kernels/sm90_boxes.cpp) treats each page as a sequence: rows past the last key become
+/// zeros, whatever the page holds there.
 struct PagedKeys {
   const TensorMap& map;
   i32 rows_per_page;  // in memory, from one page to the next
@@ -21,7 +21,7 @@ struct PagedKeys {
     const i32 first_row = threadIdx.x % wave * box_rows, key = first_key + first_row;
     if (first_row >= block_k) return;
     const bool needed = paged.needed(key, key + box_rows);
-    // Nothing is read of a page of which no row belongs to the sequence.
+    // A page without a visible key is not read: its entry of the table may be invalid.
     const PagedRows::Place place = needed ? paged.find(key) : PagedRows::Place{};
 #pragma unroll 1
     for (i32 part = 0; part < bytes / (block_k * box_bytes); ++part)

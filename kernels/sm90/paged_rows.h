@@ -1,4 +1,4 @@
-// Where the keys of a turn lie in the pages of a KV cache.
+// Where the keys of a turn are in the pages of a KV cache.
 #pragma once
 
 #include "kernels/sm90/turn.h"
@@ -14,12 +14,12 @@ struct PagedRows {
     i32 count;      // rows of the page that belong to the sequence
   };
 
-  /// Whether any of the keys [begin, end) is seen. Pages left of the window may be given away.
+  /// Whether any of the keys [begin, end) is visible. Pages left of the window may belong to other sequences.
   REGARD_DEVICE bool needed(i32 begin, i32 end) const {
     return begin < turn.work.sequence.sk && (!windowed || end > turn.first_key || begin < turn.sinks);
   }
 
-  /// Of a key that is needed.
+  /// The place of a visible key.
   REGARD_DEVICE Place find(i32 key) const {
     const u32 page = static_cast<u32>(a.cache.page), block = static_cast<u32>(key) / page;
     const i32 begin = static_cast<i32>(block * page);

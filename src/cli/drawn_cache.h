@@ -23,7 +23,7 @@ struct CacheSizes {
   bool queries_follow = false;  ///< each query at the next position
 };
 
-/// Empty where the problem has no such tensor. Numbers that are already there are kept.
+/// The drawn numbers; a vector is empty if the problem has no such tensor. Numbers that are given are kept.
 struct DrawnCache {
   std::vector<std::int32_t> lengths;       ///< before the new tokens; -1: neither keys nor new tokens
   std::vector<std::int32_t> offsets_new;   ///< of packed new tokens; the last tokens belong to no sequence
@@ -39,12 +39,12 @@ struct DrawnCache {
   struct Row {
     std::int64_t batch, row;  ///< the first index, a page or a sequence, and the row in it
   };
-  /// Those that hold keys before the call, without sequences and pages of which it reads none.
+  /// The rows that hold keys before the call, except in sequences and pages of which it reads nothing.
   std::vector<Row> rows;
 };
 
-/// `queries`: of each sequence. Without queries a sequence's keys are not read. Nothing: the pages, or
-/// sequences, are too few for new tokens of all sequences; without new tokens sequences share pages.
+/// `queries`: the number for each sequence; without queries a sequence's keys are not read. Without new
+/// tokens sequences may share pages; with them, nothing is returned if there are too few pages or sequences.
 std::optional<DrawnCache> draw_cache(const CacheSizes&, const std::vector<std::int64_t>& queries,
                                      std::uint64_t seed, DrawnCache given = {});
 

@@ -21,7 +21,7 @@ struct NewToken {
 
 /// The factor by which the stored numbers of some columns are multiplied.
 struct StoredFactor {
-  double value = 1;  ///< where the call writes it: the one that was written, if that is right
+  double value = 1;  ///< where the call writes it: the written one, if it is right
   double exact = 1, error = 0;
 };
 
@@ -44,18 +44,18 @@ class NewTokens {
 
   /// Token i of a sequence whose new tokens begin at row `before` of the cache.
   NewToken token(std::int64_t batch, std::int64_t i, std::int64_t before) const;
-  /// Of append with slots. A negative row of its place: it is not written.
+  /// A token of append with slots; if the row of its place is negative, it is not written.
   NewToken token_with_slot(std::int64_t token) const;
 
-  /// `role`: K or V. `given_factor`: that of the row, where the call does not write it.
+  /// What must be stored. `role`: K or V; `given_factor`: the row's factor, where the call does not write it.
   StoredRow exact(regard_role role, const NewToken&, std::int64_t head, double given_factor) const;
-  /// The numbers that a kernel finds there: what it has stored, as far as that is right, or else the exact
-  /// row as it should have been rounded.
+  /// The numbers that a kernel reads back: what it has stored, as far as that is right, else the exact
+  /// numbers as they should have been rounded.
   std::vector<double> read_back(regard_role role, const NewToken&, std::int64_t head,
                                 double given_factor) const;
 
  private:
-  /// Chooses the factor with this number, that of the columns [first, end).
+  /// Chooses factor `number` of the row, for the columns [first, end).
   void choose_factor(regard_role role, const NewToken&, std::int64_t head, std::size_t number,
                      std::size_t first, std::size_t end, StoredRow&) const;
 

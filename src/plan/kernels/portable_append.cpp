@@ -1,4 +1,5 @@
-// kernels/portable/append.cu: some lanes write rows of new tokens into the cache, or rotate rows of queries.
+// kernels/portable/append.cu: groups of lanes write rows of new tokens into the cache, or rotate rows of
+// queries.
 #include "kernels/portable/append_schedule.h"
 
 #include <algorithm>

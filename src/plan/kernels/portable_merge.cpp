@@ -1,4 +1,4 @@
-// kernels/portable/merge.cu: some threads merge the caller's partial results of each row.
+// kernels/portable/merge.cu: a group of threads merges the caller's partial results of a row.
 #include "kernels/portable/merge_schedule.h"
 
 #include <algorithm>
