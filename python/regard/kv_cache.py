@@ -11,7 +11,7 @@ _FACTORS = "[1], [1|b, hk], [pages, hk], one for each row and head of k, or, wit
 
 
 def value_words(of_k: int, of_v: int | None, options: dict[str, Any], tensors: dict[str, Any]) -> str:
-    """Words for the columns of v. If v is None, it is the first columns of k: dv of them, or all of k beside k_rope."""
+    """Words for the columns of v. If v is None, it is the first columns of k: dv of them, or all of k with k_rope."""
     if of_v is not None:
         return f"dv={of_v}"
     if "k_rope" in tensors:
@@ -77,7 +77,7 @@ def cache_words(pass_: str, dtype: str, options: dict[str, Any], tensors: dict[s
 
 
 def _type_of_keys(dtype: str, options: dict[str, Any], tensors: dict[str, Any]) -> str:
-    """kv= for 8-bit keys beside wider queries. Any other pair of types is refused when the plan runs."""
+    """kv= for 8-bit keys with wider queries. Any other pair of types is refused when the plan runs."""
     if "kv" in options or dtype not in ("fp32", "bf16", "fp16"):
         return ""
     word = known_word("k", tensors["k"]) or integer_word("k", tensors["k"])

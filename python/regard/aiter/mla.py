@@ -198,7 +198,7 @@ def _attend(q: Tensor, kv: Tensor, o: Tensor, options: dict[str, Any]) -> Tensor
     if eager:
         options["o" if "out" in options else "out"] = o.detach()
     found: Any
-    if o.shape[2] == kv.shape[3]:  # K has no columns beside those of V
+    if o.shape[2] == kv.shape[3]:  # all columns of K are V
         if "descale_k" in options:
             options["descale_v"] = options["descale_k"]
         found = attention(q, kv, kv, lse=True, **options)

@@ -106,7 +106,7 @@ def flash_mla_with_kvcache(
     if fp8:
         k, descale, k_rope = _parts_of_rows(k_cache, q, dv)
         out, lse = attention(q, k, None, k_rope=k_rope, descale_k=descale, lse=True, **options)
-    elif dv == k_cache.shape[3]:  # K has no columns beside those of V
+    elif dv == k_cache.shape[3]:  # all columns of K are V
         out, lse = attention(q, k_cache, k_cache, lse=True, **options)
     else:
         out, lse = attention(q, k_cache, None, dv=dv, lse=True, **options)

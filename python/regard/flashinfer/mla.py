@@ -140,7 +140,7 @@ class BatchMLAPagedAttentionWrapper(PackedWrapper):
         natural = is_on("return_lse_base_on_e", return_lse_base_on_e)
         factors, ratio = _factors(ckv_cache, ckv_scale, kpe_scale)
         options, k = {**planned.options, **factors}, ckv_cache.unsqueeze(2)
-        if not q_pe.shape[2]:  # K has no columns beside those of V
+        if not q_pe.shape[2]:  # all columns of K are V
             if factors:
                 options["descale_v"] = factors["descale_k"]
             return attend(q_nope, k, k, options, planned.out, memory, None, natural)

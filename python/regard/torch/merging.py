@@ -134,7 +134,7 @@ def gradients(
     weights = torch.where(is_empty, 0.0, torch.exp(partial_lse - lse))
     total, grad_partial_o = grad_lse, None
     if grad_o is not None:
-        rows = weights.transpose(-1, -2).unsqueeze(-1)  # beside the columns of O
+        rows = weights.transpose(-1, -2).unsqueeze(-1)  # to be broadcast over the columns of O
         empty_rows = is_empty.transpose(-1, -2).unsqueeze(-1)
         wide = grad_o.float()
         grad_partial_o = torch.where(empty_rows, 0.0, rows * wide).to(partial_o.dtype)

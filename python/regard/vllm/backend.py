@@ -77,5 +77,5 @@ class RegardBackend(AttentionBackend):
         cls, head_size: int, dtype: torch.dtype, kv_cache_dtype: str | None, *args: Any, **more: Any
     ) -> str | None:
         if _SAME_TYPE.get(kv_cache_dtype or "auto", dtype) != dtype:
-            return f"a cache of {kv_cache_dtype} beside queries of {dtype} is not supported, only an 8-bit one"
+            return f"a cache of {kv_cache_dtype} is not supported with queries of {dtype}: use their type or fp8"
         return None

@@ -16,7 +16,7 @@ def keys_and_values(kv_cache: Tensor, kv_cache_dtype: str, head_size: int, for_c
     """K and V, [pages, page, heads, d], of a cache [pages, heads, page, 2 d], without a copy.
 
     for_cpu: there a head's keys come before its values, so that each of the two is contiguous. On a GPU, where the
-    rows of a page can have any strides, a key lies beside its value.
+    rows of a page can have any strides, a value follows its key.
     """
     if kv_cache_dtype in EIGHT_BITS:
         kv_cache = kv_cache.view(EIGHT_BITS[kv_cache_dtype])  # vLLM allocates bytes

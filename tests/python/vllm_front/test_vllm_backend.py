@@ -68,7 +68,7 @@ def test_a_cache_of_another_type_is_one_of_8_bits(backend):
         return backend.supports_combination(64, torch.float16, kv_cache_dtype, 16, False, False, False, False, None)
 
     assert all(combination(word) is None for word in (None, "auto", "float16", "fp8"))
-    assert "a cache of bfloat16 beside queries of torch.float16 is not supported" in combination("bfloat16")
+    assert "a cache of bfloat16 is not supported with queries of torch.float16" in combination("bfloat16")
 
 
 def test_layouts_and_connectors_depend_on_the_device(host, backend):
