@@ -117,12 +117,12 @@ typedef enum regard_role REGARD_IS_INT {
                         * `descale=columns` K's shape with dv/128 for d; the last stride is 1 */
   REGARD_DESCALE_V,    /* like DESCALE_K */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
-  /* A KV cache: new tokens, where they go, where pages are. With a cache, K and V are its memory. */
+  /* A KV cache, whose memory is K and V: new tokens, where they go, and where pages are. */
   REGARD_K_NEW,        /* [b,snew,hk,d] | [tnew,hk,d]: keys to be written into K, in Q's type */
   REGARD_V_NEW,        /* [b,snew,hk,dv] | [tnew,hk,dv] */
   REGARD_ROPE_COS,     /* [rope_rows, rotary/2], in the type `rope_type`: row = position */
   REGARD_ROPE_SIN,     /* like ROPE_COS */
-  REGARD_CACHE_INDEX,  /* int32 [b]: which of the `cache` sequences of K and V sequence i is; absent: i */
+  REGARD_CACHE_INDEX,  /* int32 [b]: the one of the `cache` sequences that sequence i uses; absent: i */
   REGARD_PAGE_TABLE,   /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
   REGARD_PAGE_OFFSETS, /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
   REGARD_PAGE_LIST,    /* int32 [at most b*ceil(sk/paged)]: pages, one sequence after another */
@@ -130,11 +130,11 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_OFFSETS_NEW,       /* int32 [b+1], cumulative offsets of packed new tokens, first 0 */
   REGARD_SLOTS,        /* int32 or int64 [tnew]: page * paged + row, or sequence * sk + row; negative: none */
   REGARD_POSITIONS,    /* int32 [b], or of each new token: [b,snew] | [tnew] */
-  REGARD_LEFT_PADDING, /* int32 [b]: K and V of a sequence begin at this row; its length counts it */
+  REGARD_LEFT_PADDING, /* int32 [b]: the row at which a sequence's keys begin; lengths count it */
   REGARD_PARTIAL_O,    /* [parts, tokens, hq, dv]; tokens: b*sq or tq; merge reads it */
   REGARD_PARTIAL_LSE,  /* fp32 [parts, hq, tokens]; any strides */
   REGARD_GRAD_LSE,     /* like LSE: the gradient of what is differentiated with respect to it (`dlse`) */
-  REGARD_K_ROPE,       /* like K, the last d - dv columns of it (`latent k_rope`); K then has the first dv. In
+  REGARD_K_ROPE,       /* like K: the last d - dv columns (`latent k_rope`); K then has only the first dv. In
                         * Q's type with `descale=columns` */
   /* The tensors that score= and keep= read, in the order of tensors=; any sizes from 1 on, any strides that
    * are not negative. An fp32 tensor may be bf16 or fp16, an int32 tensor int64 (its low 32 bits are read) or

@@ -299,6 +299,8 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"num_splits=8", "'splits=8'?"},
       {"head", "'descale=head'?"},
       {"bshd", "'layout=bshd'?"},
+      {"score_mod", "'score=s*2.0', a function"},
+      {"mask_mod=f", "'keep=kv<q', a function"},
   };
   for (const auto& [word, answer] : table) {
     const std::string message = refusal("fwd " + std::string(word));
