@@ -122,7 +122,7 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_V_NEW,        /* [b,snew,hk,dv] | [tnew,hk,dv] */
   REGARD_ROPE_COS,     /* [rope_rows, rotary/2], in the type `rope_type`: row = position */
   REGARD_ROPE_SIN,     /* like ROPE_COS */
-  REGARD_CACHE_INDEX,  /* int32 [b]: the one of the `cache` sequences that sequence i uses; absent: i */
+  REGARD_CACHE_INDEX,  /* int32 [b]: which of the `cache` sequences of K and V sequence i is; absent: i */
   REGARD_PAGE_TABLE,   /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
   REGARD_PAGE_OFFSETS, /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
   REGARD_PAGE_LIST,    /* int32 [at most b*ceil(sk/paged)]: pages, one sequence after another */

@@ -69,8 +69,8 @@ def attention_appended(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any],
     refuse_own_functions({"q": q, "k": k, "v": v, **options})
     if outputs["dropout_mask"]:
         raise RefusedError(
-            "dropout_mask cannot be returned together with new tokens (k_new) where PyTorch compiles or traces: "
-            "leave it out, or call regard.torch.append first"
+            "dropout_mask cannot be returned together with new tokens where PyTorch compiles or traces: leave it "
+            "out, or call regard.torch.append first"
         )
     options = {name: option for name, option in options.items() if option is not None}
     options |= {"out": outputs["out"]} if "out" in outputs else {}

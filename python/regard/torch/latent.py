@@ -99,8 +99,8 @@ def _appended(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, 
     refuse_own_functions({"q": q, "k": k, **options})
     if outputs["dropout_mask"]:
         raise RefusedError(
-            "dropout_mask cannot be returned together with new tokens (k_new) where PyTorch compiles or traces: "
-            "leave it out, or call regard.torch.append first"
+            "dropout_mask cannot be returned together with new tokens where PyTorch compiles or traces: leave it "
+            "out, or call regard.torch.append first"
         )
     word = {"out": outputs["out"]} if "out" in outputs else {}
     o, lse = _appended_op(q, *_encoded_cache(k, options | word))
