@@ -19,6 +19,8 @@ def choose_by(function: Callable[[Problem, str, dict[str, float]], str | None] |
 
     It is not called where `family` names the kernels, for a problem that is batch_invariant, and for Plan objects that
     exist. It must not make plans itself.
+
+    Raises TypeError for what is no function.
     """
     _core.choose_by(function)
     call.forget()

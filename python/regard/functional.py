@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from . import _core
 from .call import run_call
 from .functions import with_functions
-from .options import Options, documents_options
+from .options import GROUPS, CacheOptions, Options, documents_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,9 +29,12 @@ def attention(
 def attention(
     q: A, k: A, v: A | None, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
 ) -> tuple[A, ...]: ...
-@documents_options
+@documents_options()
 def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, **options: Any) -> Any:
     """Fused attention: softmax(scale Q K^T + ...) V.
+
+        o = regard.attention(q, k, v, causal=True)                                # q, k, v, o: [b, s, h, d]
+        o, lse = regard.attention(q, k, v, window=(128, 0), softcap=30.0, lse=True)
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
     library that supports DLPack or __cuda_array_interface__, in host memory or on a GPU. hq is a multiple
@@ -39,13 +42,15 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     layout="bhsd" or "sbhd" selects another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
     a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
 
-    Latent attention (MLA): v=None says that v is the first dv columns of k, which is read once: give dv=, or the
-    columns of k after them as an array of its own, k_rope=.
-
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
     tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which must not share memory with any other array
     of the call; for GPU arrays that are not PyTorch's, all results must be given this way.
+
+    A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
+
+    Raises InvalidError (a ValueError) for invalid input, RefusedError (a NotImplementedError) for problems that nothing
+    here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
 
     Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream or, by default,
     PyTorch's current stream for its tensors, the one that __cuda_array_interface__ names, or else CUDA's default
@@ -58,12 +63,10 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     tensors={"slope": slope}, keep="doc[b,q]==doc[b,kv]" with tensors={"doc": doc}. Those that words express run on
     every target, others on a CPU.
 
-    A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
+    Latent attention (MLA): v=None says that v is the first dv columns of k, which is read once: give dv=, or the
+    columns of k after them as an array of its own, k_rope=.
 
     NumPy has no bfloat16: use arrays of ml_dtypes, or uint16 arrays with dtype="bf16".
-
-    Raises InvalidError (a ValueError) for invalid input, RefusedError (a NotImplementedError) for problems that nothing
-    here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
     """
     out = options.pop("out", None)
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
@@ -76,7 +79,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     return _core.eagerly(run_call, "fwd", inputs, with_functions(options), outputs)
 
 
-@documents_options
+@documents_options(CacheOptions)
 def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
     """Writes new keys and values into a KV cache, which is changed in place.
 
@@ -93,6 +96,8 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
     their last dimension, are computed and written as well, and so are those for each 128 columns of a latent k,
     [..., hk, dv / 128], whose k_rope has k_new's type.
 
+    Other options are those of `attention`: layout, dtype, target, family, threads, stream.
+
     Raises the same errors as `attention`.
     """
     values = {} if v is None else {"v": v}
@@ -100,7 +105,7 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> None:
     _core.eagerly(run_call, "append", {"k": k, **values, **new}, options, {})
 
 
-@documents_options
+@documents_options(*(group for group in GROUPS if group is not CacheOptions))
 def attention_backward(
     grad_o: A,
     q: A,

@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
 if TYPE_CHECKING:
@@ -20,8 +19,122 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class MaskOptions(TypedDict, total=False):
+    """Which keys a query sees"""
+
+    causal: Annotated[
+        bool | Literal["top_left"], "True: bottom-right, key j is seen where j <= i + sk - sq; 'top_left': j <= i"
+    ]
+    window: Annotated[
+        tuple[int, int], "keys visible left and right of the diagonal; -1 is unbounded, 0 is a real window"
+    ]
+    sink_tokens: Annotated[int, "first keys that stay visible left of the window"]
+    mask: Annotated[str, "the same as text, instead of the three above: 'causal', 'window:128,0,sink=4'"]
+    ranges: Annotated[Array, "int32 [1|b, sq, 2], packed [tq, 2]: a query row sees only keys lo <= j < hi"]
+    bits: Annotated[
+        Array, "uint32 [1|b, 1|hq, 1|sq, ceil(sk / 32)]: bit j % 32 of word j / 32 says that key j is seen (pack_bits)"
+    ]
+
+
+class ScoreOptions(TypedDict, total=False):
+    """Scores and softmax"""
+
+    scale: Annotated[float, "factor of Q K^T; 1 / sqrt(d) if absent"]
+    softcap: Annotated[float, "S = softcap * tanh(S / softcap)"]
+    bias: Annotated[
+        Array,
+        "[1|b, 1|hq, 1|sq, sk] in the dtype of q or fp32, added to the scaled scores; leading ones may be left out",
+    ]
+    alibi: Annotated[Array, "fp32 [hq] or [b, hq]: ALiBi slopes; -slope * |i + sk - sq - j| is added to the score"]
+    sink: Annotated[Array, "fp32 [hq]: learned sink, an extra logit in the softmax denominator, in scaled-score space"]
+    dropout: Annotated[float, "probability of dropping a weight: 0, or from 1/256 to 255/256"]
+    keep_scale: Annotated[
+        float, "factor of the weights that dropout keeps; 1 / the true probability of being kept if absent"
+    ]
+    seed: Annotated[
+        int | Array,
+        "seed of dropout, 0 if absent; the same seed gives the same mask; a uint64 array [2] holds seed and offset",
+    ]
+    offset: Annotated[int, "offset of dropout, 0 if absent"]
+
+
+class LengthOptions(TypedDict, total=False):
+    """Packed and padded sequences"""
+
+    offsets_q: Annotated[
+        Array, "int32 [b + 1], cumulative, first 0: q is [tokens, heads, dim]; int64 arrays and lists are converted"
+    ]
+    offsets_k: Annotated[Array, "the same for k and v, [tokens, heads, dim]"]
+    sq: Annotated[int, "the longest query sequence, or a bound above it; computed from offsets_q if absent"]
+    sk: Annotated[int, "the longest key sequence, likewise"]
+    lengths_q: Annotated[Array, "int32 [b]: logical lengths of the query sequences; rows past them are not computed"]
+    lengths_k: Annotated[Array, "int32 [b]: logical lengths of the key sequences; keys past them are not seen"]
+
+
+class MemoryOptions(TypedDict, total=False):
+    """Memory"""
+
+    layout: Annotated[Literal["bshd", "bhsd", "sbhd"], "order of the axes of 4-dimensional arrays; 'bshd' if absent"]
+    dtype: Annotated[
+        Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"],
+        "the dtype whose bits integer arrays hold",
+    ]
+    out: Annotated[
+        Array | str,
+        "an array to write o to, shaped and typed as o; or the dtype of o, 'bf16' by default for fp8 inputs",
+    ]
+
+
+class PlanOptions(TypedDict, total=False):
+    """Determinism, kernels and devices"""
+
+    deterministic: Annotated[bool, "backward gives the same bits on every run"]
+    batch_invariant: Annotated[bool, "a row's bits do not depend on what else is in the batch"]
+    splits: Annotated[int, "parts of the key length; 0 lets the plan choose"]
+    target: Annotated[str, "a target of this machine, such as 'cpu-avx2'; the best if absent"]
+    family: Annotated[str, "only kernels of this family, such as 'generic'"]
+    threads: Annotated[int, "on a CPU; REGARD_THREADS or all cores if absent"]
+    functions: Annotated[
+        Literal["words", "interpreted"],
+        "computes score and keep only by words of the problem, or only interpreted; either if absent",
+    ]
+    stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
+
+
+class FunctionOptions(TypedDict, total=False):
+    """Functions of the score and the mask"""
+
+    score: Annotated[
+        str | Callable[..., Any],
+        "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'; in regard.torch and regard.jax also a "
+        "function of score, b, h, q_idx, kv_idx, which returns it",
+    ]
+    keep: Annotated[
+        str | Callable[..., Any],
+        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; in "
+        "regard.torch and regard.jax also a function of b, h, q_idx, kv_idx",
+    ]
+    tensors: Annotated[
+        dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
+    ]
+    grads: Annotated[tuple[str, ...], "in attention_backward: the tensors whose gradients are returned"]
+    numbers: Annotated[str, "values of n0, f1, ... in score and keep, such as 'n0:64,f1:0.5'"]
+
+
+class EightBitOptions(TypedDict, total=False):
+    """8-bit types"""
+
+    descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
+    descale_k: Annotated[
+        Array,
+        "the same for 8-bit k; in a cache also one for each head of each token or page; with k_rope, which then has "
+        "q's type, also one for each 128 columns of a row of k, [..., hk, dv / 128]",
+    ]
+    descale_v: Annotated[Array, "the same for v"]
+
+
 class CacheOptions(TypedDict, total=False):
-    """The options of a KV cache."""
+    """KV caches and latent attention"""
 
     k_new: Annotated[Array, "[b, snew, hk, d], packed [tokens, hk, d]: new keys, written into k from row lengths_k on"]
     v_new: Annotated[Array, "[b, snew, hk, dv], packed [tokens, hk, dv]: new values, likewise"]
@@ -63,107 +176,32 @@ class CacheOptions(TypedDict, total=False):
     ]
 
 
-class Options(CacheOptions, total=False):
-    # ---- which keys a query sees
-    causal: Annotated[
-        bool | Literal["top_left"], "True: bottom-right, key j is seen where j <= i + sk - sq; 'top_left': j <= i"
-    ]
-    window: Annotated[
-        tuple[int, int], "keys visible left and right of the diagonal; -1 is unbounded, 0 is a real window"
-    ]
-    sink_tokens: Annotated[int, "first keys that stay visible left of the window"]
-    mask: Annotated[str, "the same as text, instead of the three above: 'causal', 'window:128,0,sink=4'"]
-    ranges: Annotated[Array, "int32 [1|b, sq, 2], packed [tq, 2]: a query row sees only keys lo <= j < hi"]
-    bits: Annotated[
-        Array, "uint32 [1|b, 1|hq, 1|sq, ceil(sk / 32)]: bit j % 32 of word j / 32 says that key j is seen (pack_bits)"
-    ]
-
-    # ---- scores and softmax
-    scale: Annotated[float, "factor of Q K^T; 1 / sqrt(d) if absent"]
-    softcap: Annotated[float, "S = softcap * tanh(S / softcap)"]
-    bias: Annotated[
-        Array,
-        "[1|b, 1|hq, 1|sq, sk] in the dtype of q or fp32, added to the scaled scores; leading ones may be left out",
-    ]
-    alibi: Annotated[Array, "fp32 [hq] or [b, hq]: ALiBi slopes; -slope * |i + sk - sq - j| is added to the score"]
-    sink: Annotated[Array, "fp32 [hq]: learned sink, an extra logit in the softmax denominator, in scaled-score space"]
-    dropout: Annotated[float, "probability of dropping a weight: 0, or from 1/256 to 255/256"]
-    keep_scale: Annotated[
-        float, "factor of the weights that dropout keeps; 1 / the true probability of being kept if absent"
-    ]
-    seed: Annotated[
-        int | Array,
-        "seed of dropout, 0 if absent; the same seed gives the same mask; a uint64 array [2] holds seed and offset",
-    ]
-    offset: Annotated[int, "offset of dropout, 0 if absent"]
-
-    # ---- functions of the score and the mask
-    score: Annotated[
-        str | Callable[..., Any],
-        "what the scaled score s becomes, such as 's-slope[h]*abs(kv-p)'; in regard.torch and regard.jax also a "
-        "function of score, b, h, q_idx, kv_idx, which returns it",
-    ]
-    keep: Annotated[
-        str | Callable[..., Any],
-        "a condition: which keys a query sees, in addition to all masks, such as 'doc[b,q]==doc[b,kv]'; in "
-        "regard.torch and regard.jax also a function of b, h, q_idx, kv_idx",
-    ]
-    tensors: Annotated[
-        dict[str, Array], "the arrays that score and keep read, by name: fp32, bf16, fp16, int32, int64, uint8 or bool"
-    ]
-    grads: Annotated[tuple[str, ...], "in attention_backward: the tensors whose gradients are returned"]
-    numbers: Annotated[str, "values of n0, f1, ... in score and keep, such as 'n0:64,f1:0.5'"]
-
-    # ---- packed and padded sequences
-    offsets_q: Annotated[
-        Array, "int32 [b + 1], cumulative, first 0: q is [tokens, heads, dim]; int64 arrays and lists are converted"
-    ]
-    offsets_k: Annotated[Array, "the same for k and v, [tokens, heads, dim]"]
-    sq: Annotated[int, "the longest query sequence, or a bound above it; computed from offsets_q if absent"]
-    sk: Annotated[int, "the longest key sequence, likewise"]
-    lengths_q: Annotated[Array, "int32 [b]: logical lengths of the query sequences; rows past them are not computed"]
-    lengths_k: Annotated[Array, "int32 [b]: logical lengths of the key sequences; keys past them are not seen"]
-
-    # ---- fp8
-    descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
-    descale_k: Annotated[
-        Array,
-        "the same for 8-bit k; in a cache also one for each head of each token or page; with k_rope, which then has "
-        "q's type, also one for each 128 columns of a row of k, [..., hk, dv / 128]",
-    ]
-    descale_v: Annotated[Array, "the same for v"]
-
-    # ---- memory
-    layout: Annotated[Literal["bshd", "bhsd", "sbhd"], "order of the axes of 4-dimensional arrays; 'bshd' if absent"]
-    dtype: Annotated[
-        Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2", "fp8_fnuz", "fp8_e5m2_fnuz"],
-        "the dtype whose bits integer arrays hold",
-    ]
-    out: Annotated[
-        Array | str,
-        "an array to write o to, shaped and typed as o; or the dtype of o, 'bf16' by default for fp8 inputs",
-    ]
-
-    # ---- promises
-    deterministic: Annotated[bool, "backward gives the same bits on every run"]
-    batch_invariant: Annotated[bool, "a row's bits do not depend on what else is in the batch"]
-
-    # ---- how and where
-    splits: Annotated[int, "parts of the key length; 0 lets the plan choose"]
-    target: Annotated[str, "a target of this machine, such as 'cpu-avx2'; the best if absent"]
-    family: Annotated[str, "only kernels of this family, such as 'generic'"]
-    threads: Annotated[int, "on a CPU; REGARD_THREADS or all cores if absent"]
-    functions: Annotated[
-        Literal["words", "interpreted"],
-        "computes score and keep only by words of the problem, or only interpreted; either if absent",
-    ]
-    stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
+class Options(
+    MaskOptions, ScoreOptions, LengthOptions, MemoryOptions, PlanOptions, FunctionOptions, EightBitOptions, CacheOptions
+):
+    """All of them."""
 
 
-@lru_cache(maxsize=1)
-def described() -> str:
-    """The options with their types and meanings."""
-    return "\n".join(_entry(*option) for option in Options.__annotations__.items())
+# In the order in which `help` shows them; the documentation of each is its heading there.
+GROUPS: tuple[type, ...] = (
+    MaskOptions,
+    ScoreOptions,
+    LengthOptions,
+    MemoryOptions,
+    PlanOptions,
+    FunctionOptions,
+    EightBitOptions,
+    CacheOptions,
+)
+
+
+def described(*groups: type, without: Collection[str] = ()) -> str:
+    """The options of these groups, by default of all, with their types and meanings."""
+    lines = []
+    for group in groups or GROUPS:
+        options = {name: each for name, each in group.__annotations__.items() if name not in without}
+        lines += [f"  {group.__doc__}:", *(_entry(name, each) for name, each in options.items())]
+    return "\n".join(lines)
 
 
 def _entry(name: str, annotation: Any) -> str:
@@ -175,11 +213,16 @@ def _entry(name: str, annotation: Any) -> str:
     return textwrap.fill(line, 100, initial_indent="    ", subsequent_indent="        ")
 
 
-def documents_options(function: F) -> F:
-    """Adds the options to the documentation of a function that takes them."""
-    if function.__doc__:  # python -OO has none
-        function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nOptions:\n" + described()
-    return function
+def documents_options(*groups: type) -> Callable[[F], F]:
+    """Adds the options of these groups, by default of all, to the documentation of a function that takes them."""
+
+    def decorate(function: F) -> F:
+        if function.__doc__:  # python -OO has none
+            options = described(*groups, without=inspect.signature(function).parameters)
+            function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nOptions:\n" + options
+        return function
+
+    return decorate
 
 
 if __doc__:

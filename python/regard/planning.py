@@ -67,6 +67,9 @@ def explain(
 
     A refusal of the whole problem is not an error here: the explanation reports it.
     format: "text" gives a page to read, "all" one with a line for every refused candidate, "json" a dict.
+    The other arguments are those of `plan`.
+
+    Raises InvalidError for wrong text, or an unknown target or format.
     """
     text = _core.explain(_problem(problem), target, family, threads, functions, format)
     return json.loads(text) if format == "json" else text
@@ -108,13 +111,14 @@ def rerun(
 
 
 def info() -> dict[str, Any]:
-    """This machine, its targets, the compilers found, the settings in force, and counts by tier."""
+    """This machine, its targets, the compilers found, the settings in force, and counts by tier: what `regard info`
+    prints, as a dict."""
     result: dict[str, Any] = json.loads(_core.info())
     return result
 
 
 def list(target: str | None = None, profile: str | None = None) -> Any:
-    """The kernels that are available, by target, profile and tier.
+    """The kernels that are available, by target, profile and tier: for each a dict with "kernel", "target" and "tier".
 
     Raises InvalidError for an unknown target or profile.
     """
@@ -122,10 +126,18 @@ def list(target: str | None = None, profile: str | None = None) -> Any:
 
 
 def cache(verb: Literal["list", "stat", "verify", "gc", "clean"]) -> Any:
-    """Inspects or cleans the cache of compiled kernels."""
+    """Inspects or cleans the cache of compiled kernels.
+
+    "list" returns a dict for each entry (its key, size in bytes, kernel and compiler), "verify" also checks them, and
+    says of each that is damaged why. "stat" returns the folder, its size and its bound in bytes; "gc" removes what
+    was used longest ago until the bound is kept, "clean" everything, and both return the same dict.
+
+    Raises InvalidError for another verb.
+    """
     return json.loads(_core.cache(verb))
 
 
 def words() -> Any:
-    """Every word of problem text with its documentation."""
+    """Every word of problem text: a dict with "word", "default", "doc", and "in_signature": whether a kernel's code may
+    depend on it. docs/problem.md is made from them."""
     return json.loads(_core.words())

@@ -3,10 +3,12 @@
 import importlib.util
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 import regard
@@ -89,8 +91,45 @@ def test_public_functions_are_documented():
             assert inspect.getdoc(getattr(regard, name)), name
 
 
+def options_of(documentation):
+    """The names of the options that it lists, with the headings before them."""
+    return re.findall(r"^  ((?:  )?)([^ ].*?):", documentation.partition("\nOptions:\n")[2], re.MULTILINE)
+
+
 def test_help_has_the_options_with_their_shapes():
-    for documentation in (regard.attention.__doc__, regard.attention_backward.__doc__, regard.options.__doc__):
-        for name in options.Options.__annotations__:
-            assert f"\n    {name}: " in documentation
-        assert "lengths_k: Array. int32 [b]: " in documentation
+    every = [name for group in options.GROUPS for name in group.__annotations__]
+    assert every == list(options.Options.__annotations__)
+    of_caches = list(options.CacheOptions.__annotations__)
+    for documentation, expected in (
+        (regard.attention.__doc__, every),
+        (regard.options.__doc__, every),
+        (regard.attention_backward.__doc__, [name for name in every if name not in of_caches]),
+        (regard.append.__doc__, [name for name in of_caches if name not in ("k_new", "v_new")]),
+    ):
+        assert [name for indented, name in options_of(documentation) if indented] == expected
+    assert "lengths_k: Array. int32 [b]: " in regard.attention.__doc__
+
+
+def test_help_begins_with_what_a_newcomer_looks_for():
+    headings = [name for indented, name in options_of(regard.attention.__doc__) if not indented]
+    assert headings == [group.__doc__ for group in options.GROUPS]
+    assert headings[0] == "Which keys a query sees" and headings[-1].startswith("KV caches")
+    assert regard.attention.__doc__.index("o = regard.attention(q, k, v, causal=True)") < 100
+
+
+def test_append_takes_the_options_that_its_documentation_names():
+    """Besides those of the cache: layout, dtype, target, family, threads, stream."""
+    (line,) = [line for line in regard.append.__doc__.splitlines() if line.startswith("Other options")]
+    named = re.findall(r"\w+", line.partition(":")[2])
+    given = {
+        "layout": "bhsd",
+        "dtype": "bf16",
+        "target": "cpu-generic",
+        "family": "append",
+        "threads": 1,
+        "stream": None,
+    }
+    assert named == list(given)
+    k, new = numpy.zeros((1, 1, 8, 32), "uint16"), numpy.ones((1, 1, 2, 32), "uint16")
+    regard.append(k, k.copy(), new, new, lengths_k=numpy.array([3], "int32"), **given)
+    assert k[0, 0, :, 0].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]

@@ -7,7 +7,10 @@ import inspect
 import re
 from pathlib import Path
 
-MODULES = ("regard", "regard.torch", "regard.jax", "regard.distributed", "regard.options")
+MODULES = (
+    *("regard", "regard.options", "regard.torch", "regard.torch.transformers", "regard.jax", "regard.distributed"),
+    *("regard.flash_attn", "regard.flash_mla", "regard.flashinfer", "regard.aiter"),
+)
 SECTION = re.compile(r"^/\* -+ (.*?) -+ \*/$", re.MULTILINE)
 FUNCTION = r"REGARD_API[^;]*?\b(?P<function>regard_\w+)\([^;]*;(?: */\*.*?\*/)?"
 TYPE = (

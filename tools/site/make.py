@@ -22,6 +22,10 @@ SECTIONS = {
         *("docs/torch", "docs/jax", "docs/flash_attn", "docs/transformers", "docs/vllm"),
         *("docs/aiter", "docs/flashinfer"),
     ],
+    "Topics": [
+        *("docs/kv-cache", "docs/mla", "docs/functions", "docs/context-parallelism"),
+        *("docs/tuning", "docs/saved-calls", "docs/settings"),
+    ],
     "Recipes and examples": ["docs/recipes/*", "examples/gallery/README", "examples/README", "examples/*/README"],
     "API reference": ["api/*"],
     "Kernels for a program": [
@@ -39,7 +43,12 @@ SECTIONS = {
 
 def pages() -> list[Path]:
     """All pages of the repository that are part of the site, relative to its root."""
-    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("C*.md")]
+    found = [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+        *ROOT.glob("C*.md"),
+        ROOT / "SECURITY.md",
+    ]
     return sorted(path.relative_to(ROOT) for path in found)
 
 

@@ -222,6 +222,7 @@ def _factors(ckv: Tensor, ckv_scale: Any, kpe_scale: Any) -> tuple[dict[str, Ten
 
 def _refused(name: str) -> Any:
     def function(*arguments: Any, **named: Any) -> NoReturn:
+        """Refused: BatchMLAPagedAttentionWrapper computes latent attention over pages."""
         raise RefusedError(
             f"{name} names kernels of other libraries with arguments of their own: BatchMLAPagedAttentionWrapper, and "
             "regard.torch.attention(q, cache, None, dv=512, page_table=...), compute latent attention over pages"

@@ -47,7 +47,7 @@ def attention(
     generator: torch.Generator | None = ...,
     **options: Unpack[Options],
 ) -> tuple[Tensor, ...]: ...
-@documents_options
+@documents_options()
 def attention(
     q: Tensor,
     k: Tensor,

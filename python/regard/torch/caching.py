@@ -36,7 +36,10 @@ _attention_op = torch.ops.regard.attention_appended.default
 
 def append(k: Tensor, v: Tensor | None, k_new: Tensor, v_new: Tensor | None, **options: Any) -> None:
     """`regard.append` for tensors of PyTorch: writes new keys and values into a KV cache. In graphs it is an operator
-    that changes k and v. Autograd does not record it."""
+    that changes k and v. Autograd does not record it.
+
+    Raises RefusedError where tensors require gradients, and the errors of `regard.append`.
+    """
     if v is None and v_new is None:
         return latent_append(k, k_new, options)
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new)
