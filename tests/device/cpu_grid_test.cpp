@@ -65,19 +65,25 @@ TEST(RunGrid, RunsEachBlockOnce) {
   }
 }
 
+// The modes that blocks see whose caller rounds upwards.
+std::vector<float> modes_seen(int threads) {
+  std::vector<float> modes(64, 2);
+  std::fesetround(FE_UPWARD);
+  run_grid(note_mode, counting(modes), std::ssize(modes), threads, nullptr, 0);
+  const int after = std::fegetround();
+  std::fesetround(FE_TONEAREST);
+  EXPECT_EQ(after, FE_UPWARD);
+  return modes;
+}
+const std::vector<float> default_modes(64, 0);
+
 TEST(RunGrid, FloatingPointModeOfTheCallerIsNotThatOfKernels) {
-  const auto modes_seen = [](int threads) {
-    std::vector<float> modes(64, 2);
-    std::fesetround(FE_UPWARD);
-    run_grid(note_mode, counting(modes), std::ssize(modes), threads, nullptr, 0);
-    const int after = std::fegetround();
-    std::fesetround(FE_TONEAREST);
-    EXPECT_EQ(after, FE_UPWARD);
-    return modes;
-  };
-  const std::vector<float> usual(64, 0);
-  for (const int threads : {1, 2, 8}) EXPECT_EQ(modes_seen(threads), usual) << threads;
-  EXPECT_EQ(in_forked_child([&] { return modes_seen(2) == usual ? 0 : 1; }), 0);
+  for (const int threads : {1, 2, 8}) EXPECT_EQ(modes_seen(threads), default_modes) << threads;
+}
+
+TEST(RunGrid, FloatingPointModeInAForkedChildIsNotThatOfKernels) {
+  EXPECT_EQ(modes_seen(2), default_modes);  // so that the parent has threads
+  EXPECT_EQ(in_forked_child([] { return modes_seen(2) == default_modes ? 0 : 1; }), 0);
 }
 
 TEST(RunGrid, OneThreadRunsInOrderInTheCaller) {
