@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from training import NAN_IN_STEP_4
 
 from conftest import environment
 
@@ -113,10 +114,14 @@ def test_a_changed_input_is_noticed(saved, rerun):
     assert rerun(folder, code=1)["verdict"] == "different"
 
 
-def in_python(program, **settings):
+def in_python(program, *words, **settings):
     """What it prints to standard error."""
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(**settings), capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, *words],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -212,25 +217,10 @@ def test_a_right_call_is_not_saved(regard, tmp_path, name, when):
     assert done.code == 0 and done.err == "" and not (tmp_path / "calls").exists()
 
 
-NAN_IN_TRAINING = """
-import sys, torch, regard.torch
-torch.manual_seed(0)
-layer = torch.nn.Linear(64, 64, bias=False)
-for step in range(6):
-    x, kv = torch.randn(2, 2, 19, 3, 64)
-    if step == 3:
-        x[1, 7, 2, 5] = float("nan")
-    q = layer(x)
-    o = regard.torch.attention(q, kv, kv, causal=True)
-    loss = o.square().mean()
-    layer.zero_grad(); loss.backward(); layer.weight.data -= 0.1 * layer.weight.grad
-"""
-
-
 def test_a_nan_in_the_middle_of_training(rerun, tmp_path):
     pytest.importorskip("torch")
     folder = tmp_path / "calls"
-    in_python(NAN_IN_TRAINING, REGARD_SAVE_CALLS=f"{folder},when=nan,calls=1")
+    in_python(NAN_IN_STEP_4, "cpu", "float32", REGARD_SAVE_CALLS=f"{folder},when=nan,calls=1")
     (call,) = folder.iterdir()
     description = json.loads((call / "call.json").read_text())
     # Of the fourth step's forward, not of the first that was made; row 7 has the NaN.
