@@ -13,7 +13,7 @@ import numpy
 from . import _core
 from .arrays import dtype_word, gpu_of, shape_of
 from .errors import invalid
-from .functions import gradient_sizes
+from .functions import gradient_sizes, with_sizes
 from .kv_cache import cache_words
 from .shapes import append_words, shape_words
 from .unknown import refuse_unknown
@@ -114,6 +114,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
 
     given, implied, made = _tensors_among(options)
     tensors = {name: tensor for name, tensor in {**inputs, **given}.items() if tensor is not None}
+    options = with_sizes(options, tensors)
     v = inputs.get("v")
     mask = mask_word(options)
     if pass_ == "append":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ LANGUAGE_TYPES = {
 }
 _MOST = 8
 _ROLE = "captured_"
+_SIZE = re.compile(r"\{(\w+)\.shape\[(\d)\]\}")
 
 
 class Sizes(NamedTuple):
@@ -101,6 +103,22 @@ def index_of(name: str) -> int:
 def names_of(declared: str) -> list[str]:
     """The names in the word tensors=."""
     return [tensor.partition(":")[0] for tensor in declared.split(",")]
+
+
+def with_sizes(options: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
+    """The options with the sizes of captured tensors in score and keep, which "{slope.shape[0]}" stands for."""
+    result = options
+    for purpose in ("score", "keep"):
+        text = options.get(purpose)
+        if isinstance(text, str) and "{" in text:
+            role_of = {name: f"{_ROLE}{i}" for i, name in enumerate(names_of(options.get("tensors") or ""))}
+
+            def size(found: re.Match[str], role_of: dict[str, str] = role_of) -> str:
+                role = role_of.get(found[1])
+                return found[0] if role is None else str(shape_of(found[1], tensors[role])[int(found[2])])
+
+            result = {**result, purpose: _SIZE.sub(size, text)}
+    return result
 
 
 def gradient_sizes(outputs: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from .. import _core
 from ..errors import RefusedError, wrong_type
 
 ARGUMENTS = {"score": ("s", "b", "h", "q", "kv"), "keep": ("b", "h", "q", "kv")}
+NAMES_OF_ARGUMENTS = {"score": "score, b, h, q_idx, kv_idx", "keep": "b, h, q_idx, kv_idx"}  # in FlexAttention
 
 
 def refused_arguments(purpose: str, function: Any) -> None:
@@ -21,8 +22,7 @@ def refused_arguments(purpose: str, function: Any) -> None:
     most = code.co_argcount - inspect.ismethod(function)
     least = most - len(function.__defaults__ or ())
     if not least <= len(ARGUMENTS[purpose]) <= most:
-        names = "score, b, h, q_idx, kv_idx" if purpose == "score" else "b, h, q_idx, kv_idx"
-        raise wrong_type(f"{purpose} takes {most} arguments; it must take ({names})")
+        raise wrong_type(f"{purpose} takes {most} arguments; it must take ({NAMES_OF_ARGUMENTS[purpose]})")
 
 
 def in_line(purpose: str, place: tuple[str, int] | None, sentence: str) -> RefusedError:

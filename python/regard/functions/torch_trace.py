@@ -59,12 +59,15 @@ class Traces:
         self.made = 0  # of those that were asked for
         self._known: dict[Any, _Trace] = {}
 
-    def of(self, purpose: str, function: Any, device: torch.device) -> Traced:
-        """purpose: "score" or "keep". device: of the numbers on which the function runs."""
+    def of(self, purpose: str, function: Any, device: torch.device | None) -> Traced:
+        """purpose: "score" or "keep". device: of the numbers on which the function runs; None: where its tensors
+        are."""
         if not callable(function) or isinstance(function, (type, torch.nn.Module)):
             raise wrong_type(f"{purpose} is of type {type(function).__name__}; it must be text or a Python function")
         refused_arguments(purpose, function)
         closure = closure_of(function, _kind_of)
+        if device is None:
+            device = closure.arrays[0].device if closure.arrays else torch.device("cpu")
         key: Any = None if closure.key is None else (purpose, device.type, closure.key)
         trace = self._known.get(key)
         if trace is not None and trace.of_sizes:

@@ -92,11 +92,11 @@ def written(root: Node) -> str:
 
 
 class Named(str):
-    """The name of a tensor, and its sizes."""
+    """The name of a tensor, and its sizes, or what stands for them."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
 
-    def __new__(cls, name: str, shape: Sequence[int]) -> Named:
+    def __new__(cls, name: str, shape: Sequence[int | str]) -> Named:
         named = super().__new__(cls, name)
         named.shape = tuple(shape)
         return named

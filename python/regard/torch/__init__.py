@@ -18,6 +18,7 @@ from .flex import flex_attention, replace_flex  # noqa: E402
 from .merging import merge  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402
+from .tracing import function  # noqa: E402
 
 del require
 
@@ -27,6 +28,7 @@ __all__ = [
     "attention_varlen",
     "cascade_attention",
     "flex_attention",
+    "function",
     "merge",
     "replace_flex",
     "replace_sdpa",

@@ -65,14 +65,14 @@ def attention(
     Arrays and results are those of `regard.attention`, whose documentation has the details; none is copied. Latent
     attention (v=None) has no gradients.
 
-    q, k, v, bias, sink and, where PyTorch does not compile, floating-point tensors= of score= have gradients, through o
-    and lse. Recorded calls take no out= and no arrays for lse and dropout_mask to be written to. There are no second
-    derivatives, and no gradients through a KV cache.
+    q, k, v, bias, sink and floating-point tensors= of score= have gradients, through o and lse. Recorded calls take no
+    out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives, and no gradients
+    through a KV cache.
 
     score and keep may be functions as FlexAttention takes them, score_mod(score, b, h, q_idx, kv_idx) and
     mask_mod(b, h, q_idx, kv_idx), whose closed-over tensors take the place of tensors=. They are traced once for the
-    same code, constants and kinds of tensors, and not within torch.compile. What the language cannot say is refused
-    with a sentence that names the line.
+    same code, constants and kinds of tensors, and not within torch.compile, which takes what `function` makes of them.
+    What the language cannot say is refused with a sentence that names the line.
 
     Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; seed=
     (and offset=) select a mask instead. Under autocast q, k, v and bias are cast as PyTorch's attention casts

@@ -60,13 +60,13 @@ def no_gradient(name: str) -> InvalidError:
     return invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
 
 
-def of_options(names: Sequence[str], requested: Sequence[bool], bias: Tensor, sink: Tensor) -> list[Tensor | None]:
-    """The gradients of the options with these names, from the operator's results."""
-    found = {"bias": bias, "sink": sink}
-    for name, needed in zip(names, requested):
-        if needed and name not in found:
+def learned_of(names: Sequence[str], requested: Sequence[bool]) -> list[str]:
+    """The options whose gradients are requested."""
+    learned = [name for name, needed in zip(names, requested) if needed]
+    for name in learned:
+        if name not in DIFFERENTIABLE and not is_captured(name):
             raise no_gradient(name)
-    return [found[name] if needed else None for name, needed in zip(names, requested)]
+    return learned
 
 
 def refuse_tangents(*values: Any) -> None:

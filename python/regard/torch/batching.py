@@ -17,6 +17,8 @@ from .encoding import decode
 
 def _for_all_sequences(name: str, option: Any) -> bool:
     """Whether an option applies to all sequences in the same way, however many there are."""
+    if name in ("score", "keep"):  # which may depend on the number of the sequence
+        return False
     if name in ("sink", "alibi", "descale_q", "descale_k", "descale_v"):
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
@@ -72,7 +74,10 @@ def one_by_one(operator: Any, without_memory: Any, examples: int, dims: Any, arg
         none = [
             one if dim is None else one.new_empty(one.movedim(dim, 0).shape[1:]) for one, dim in zip(flat, flat_dims)
         ]
-        results = without_memory(*tree_unflatten(none, spec))
-        return tuple([one.new_empty((0, *one.shape)) for one in results]), (0,) * len(results)
-    results = [operator(*tree_unflatten(example(i), spec)) for i in range(examples)]
-    return tuple([torch.stack(one) for one in zip(*results)]), (0,) * len(results[0])
+        found, of_results = tree_flatten(without_memory(*tree_unflatten(none, spec)))
+        stacked = [one.new_empty((0, *one.shape)) for one in found]
+    else:
+        results = [tree_flatten(operator(*tree_unflatten(example(i), spec))) for i in range(examples)]
+        of_results = results[0][1]
+        stacked = [torch.stack(one) for one in zip(*[found for found, _ in results])]
+    return tree_unflatten(stacked, of_results), tree_unflatten([0] * len(stacked), of_results)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..arrays import bits_by_torch
 from ..call import run_call
 from ..errors import invalid
-from .autograd import gradients, of_options, second_derivative
+from .autograd import gradients, learned_of, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import SCHEMA, decode
 from .profiling import BACKWARD, FORWARD
@@ -28,9 +28,9 @@ _TAGS = (torch.Tag.pt2_compliant_tag,)
 torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {SCHEMA}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
     BACKWARD,
-    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {SCHEMA}, bool wants_bias, "
+    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {SCHEMA}, str wanted, "
     "Tensor? grad_lse=None) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "(Tensor, Tensor, Tensor, Tensor[])",
     tags=_TAGS,
 )
 attention_op = torch.ops.regard.attention.default
@@ -82,21 +82,21 @@ def _run_backward(
     whole: Sequence[int],
     real: Sequence[float],
     text: str,
-    wants_bias: bool,
+    wanted: str,
     grad_lse: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v, bias and sink; the last two have no elements if there are none."""
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """The gradients of q, k, v, and of the options that `wanted` names, in its order."""
     options = _decoded(tensors, whole, real, text)
     for name in ("dropout_mask", "out"):  # of forward
         options.pop(name, None)
     names = tensor_names(options)
     others = [options.pop(name) for name in names]
-    requested = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
+    learned = names_in(wanted)
+    requested = [name in INPUTS or name in learned for name in (*INPUTS, *names)]
     found: dict[str, Any] = dict(
         zip((*INPUTS, *names), gradients(names, options, requested, grad_o, grad_lse, q, k, v, *others, o, lse))
     )
-    bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
-    return found["q"], found["k"], found["v"], bias, sink
+    return found["q"], found["k"], found["v"], [found[name] for name in learned]
 
 
 def _backward_without_memory(
@@ -110,15 +110,15 @@ def _backward_without_memory(
     whole: Sequence[int],
     real: Sequence[float],
     text: str,
-    wants_bias: bool,
+    wanted: str,
     grad_lse: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     options = decode(tensors, whole, real, text)
     others = {"lse": lse, "grad_o": grad_o, "grad_lse": grad_lse}
     refuse_devices({"q": q, "k": k, "v": v, "o": o, **others, **options})
-    bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
-    sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), bias, sink
+    learned = [options[name] for name in names_in(wanted)]
+    of_q, of_k, of_v, *of_options = [tensor.new_empty(tensor.shape) for tensor in (q, k, v, *learned)]
+    return of_q, of_k, of_v, of_options
 
 
 def refuse_devices(named: dict[str, Any]) -> None:
@@ -129,6 +129,10 @@ def refuse_devices(named: dict[str, Any]) -> None:
             raise invalid(
                 f"{name} is on {tensor.device} and q on {device}: all tensors of a call must be on one device"
             )
+
+
+def names_in(wanted: str) -> list[str]:
+    return wanted.split(",") if wanted else []
 
 
 def nothing(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -150,12 +154,12 @@ def _backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: Tens
     if grad_o is None and grad_lse is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     names = tensor_names(decode(tensors, ctx.whole, ctx.real, ctx.text))
-    requested = ctx.needs_input_grad[3]
+    learned = learned_of(names, ctx.needs_input_grad[3])
     encoded = tensors, ctx.whole, ctx.real, ctx.text
     grad_o = torch.zeros_like(o) if grad_o is None else grad_o
-    wants_bias = ("bias", True) in zip(names, requested)
-    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, wants_bias, grad_lse)
-    of_tensors = [*of_options(names, requested, bias, sink), *[None] * (len(tensors) - len(names))]
+    *found, others = backward_op(grad_o, q, k, v, o, lse, *encoded, ",".join(learned), grad_lse)
+    of_names = dict(zip(learned, others))
+    of_tensors = [*map(of_names.get, names), *[None] * (len(tensors) - len(names))]
     return *found, of_tensors, *of_numbers, None
 
 

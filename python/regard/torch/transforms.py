@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InvalidError
 from ..unknown import known
-from .autograd import forward_mode, of_options, second_derivative
+from .autograd import forward_mode, learned_of, second_derivative
 from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
 from .tensors import refuse_own_functions, tensor_names
@@ -41,10 +41,10 @@ class Attention(torch.autograd.Function):
         q, k, v, o, lse, *tensors = ctx.saved_tensors
         grad_o = torch.zeros_like(o) if grad_o is None else grad_o
         names = tensor_names(decode(tensors, *ctx.encoded[1:]))
-        requested = ctx.needs_input_grad[4:]
-        wants_bias = ("bias", True) in zip(names, requested)
-        found = Gradients.apply(ctx.encoded, wants_bias, grad_lse, grad_o, q, k, v, o, lse, *tensors)
-        return None, *found[:3], *of_options(names, requested, *found[3:])
+        learned = learned_of(names, ctx.needs_input_grad[4:])
+        found = Gradients.apply(ctx.encoded, ",".join(learned), grad_lse, grad_o, q, k, v, o, lse, *tensors)
+        of_names = dict(zip(learned, found[3:]))
+        return None, *found[:3], *map(of_names.get, names)
 
     @staticmethod
     def jvp(ctx: Any, *_: Any) -> Any:  # as in hessian, where forward mode is around reverse mode
@@ -55,8 +55,9 @@ class Gradients(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(encoded: Encoded, wants_bias: bool, grad_lse: Tensor | None, *arrays: Tensor) -> Any:
-        return backward_op(*arrays[:6], list(arrays[6:]), *encoded[1:], wants_bias, grad_lse)
+    def forward(encoded: Encoded, wanted: str, grad_lse: Tensor | None, *arrays: Tensor) -> Any:
+        *found, others = backward_op(*arrays[:6], list(arrays[6:]), *encoded[1:], wanted, grad_lse)
+        return *found, *others
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

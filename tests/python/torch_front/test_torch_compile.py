@@ -232,7 +232,15 @@ def test_opcheck(dtype, packed):
     torch.library.opcheck(torch.ops.regard.attention.default, (*leaves, *encoded))
     bare = [x.detach() for x in (*leaves, *encoded.tensors)]
     o, lse, _ = torch.ops.regard.attention(*bare[:3], bare[3:], *encoded[1:])
-    arguments = cases.numbers(6, *o.shape).to(dtype), *bare[:3], o, lse, bare[3:], *encoded[1:], not packed
+    arguments = (
+        cases.numbers(6, *o.shape).to(dtype),
+        *bare[:3],
+        o,
+        lse,
+        bare[3:],
+        *encoded[1:],
+        "sink" if packed else "sink,bias",
+    )
     torch.library.opcheck(torch.ops.regard.attention_backward.default, arguments)
 
 
