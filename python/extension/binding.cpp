@@ -52,7 +52,10 @@ void Binding::bind(const nb::dict& arrays) {
 }
 
 void Binding::bind(regard_role role, nb::handle array) {
-  const char* name = regard_role_name(role);
+  if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0)
+    return bind(role, *known);
+  const std::string named = name_for_messages(role, problem_.handle());
+  const char* const name = named.c_str();
   const Problem::Expected& expected = problem_.expected(role);
   const bool written = expected.use == REGARD_OUTPUT || expected.use == REGARD_INPUT_OUTPUT;
   if (expected.dtype == REGARD_INT32 && (PyList_Check(array.ptr()) != 0 || PyTuple_Check(array.ptr()) != 0))
@@ -65,22 +68,22 @@ void Binding::bind(regard_role role, nb::handle array) {
 
 void Binding::bind(regard_role role, const ArrayView& given) {
   const ArrayView view = role == REGARD_BIAS || role == REGARD_BITS ? with_leading_ones(given) : given;
-  const char* name = regard_role_name(role);
+  const auto name = [&] { return name_for_messages(role, problem_.handle()); };  // which only messages need
   const bool host = view.device == nb::device::cpu::value;
-  refuse_flaw(view, name);
+  if (view.flaw != Flaw::none || is_nowhere(view.data)) refuse_flaw(view, name().c_str());
   if (place_ == Place::host && !host)
-    raise(REGARD_INVALID, std::string(name) +
+    raise(REGARD_INVALID, name() +
                               " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
                               "and target='hip' take them on the GPU");
   if (place_ == Place::gpu && host)
     raise(REGARD_INVALID,
-          std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
+          name() + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
 
   const regard_dtype expected = problem_.expected(role).dtype;
   if (host && expected == REGARD_INT32 && is_int64(view.type) && !is_captured(role)) {
     regard_tensor of_problem{};
     check(regard_problem_tensor(problem_.handle(), role, nullptr, &of_problem));
-    return bind(role, narrowed(view, of_problem, name, narrowed_.emplace_back()));
+    return bind(role, narrowed(view, of_problem, regard_role_name(role), narrowed_.emplace_back()));
   }
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;

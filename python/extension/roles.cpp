@@ -35,4 +35,14 @@ bool follows_layout(regard_role role, int rank) {
   return sequence && rank == 4;
 }
 
+std::string name_for_messages(regard_role role, const regard_problem* problem) {
+  std::string_view text = regard_problem_text(problem);
+  constexpr std::string_view word = " tensors=";
+  const std::size_t found = is_captured(role) ? text.find(word) : std::string_view::npos;
+  if (found == std::string_view::npos) return regard_role_name(role);
+  text.remove_prefix(found + word.size());
+  for (int index = REGARD_CAPTURED_0; index < role; ++index) text.remove_prefix(text.find(',') + 1);
+  return std::string(text.substr(0, text.find(':')));
+}
+
 }  // namespace regard::python

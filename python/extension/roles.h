@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "regard/regard.h"
@@ -30,5 +31,8 @@ bool follows_layout(regard_role role, int rank);
 inline bool is_captured(regard_role role) {
   return role >= REGARD_CAPTURED_0 && role <= REGARD_CAPTURED_7;
 }
+
+/// The name of a tensor in messages: that of the role, or the problem's own name for a captured tensor.
+std::string name_for_messages(regard_role role, const regard_problem* problem);
 
 }  // namespace regard::python

@@ -121,6 +121,14 @@ def with_sizes(options: dict[str, Any], tensors: dict[str, Any]) -> dict[str, An
     return result
 
 
+def name_for_messages(name: str, options: Mapping[str, Any]) -> str:
+    """The name of an option as the caller gave it: that of a captured tensor is in the word tensors=."""
+    declared = options.get("tensors")
+    if not is_captured(name) or not isinstance(declared, str):
+        return name
+    return f"tensors[{names_of(declared)[index_of(name)]!r}]"
+
+
 def gradient_sizes(outputs: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
     """The outputs, where gradients of captured tensors have the shapes of those."""
     return {

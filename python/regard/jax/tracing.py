@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import invalid, wrong_type
-from ..functions import is_captured, with_functions
+from ..functions import is_captured, name_for_messages, with_functions
 from .values import as_jax
 
 
@@ -18,7 +18,10 @@ def with_text(options: dict[str, Any]) -> dict[str, Any]:
     if callable(options.get("score")) or callable(options.get("keep")):
         options = _traced(options)
     result = with_functions(options)
-    return {name: _operand(name, value) if is_captured(name) else value for name, value in result.items()}
+    return {
+        name: _operand(name_for_messages(name, result), value) if is_captured(name) else value
+        for name, value in result.items()
+    }
 
 
 def _traced(options: dict[str, Any]) -> dict[str, Any]:

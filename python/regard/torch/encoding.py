@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import wrong_type
+from ..functions import name_for_messages
 
 SCHEMA = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # of the options of an operator
 
@@ -27,7 +28,9 @@ class Encoded(NamedTuple):
 
 def encode(options: dict[str, Any]) -> Encoded:
     encoded = Encoded([], [], [], "")
-    codes = [f"{name!r}: {_code(name, option, encoded)}" for name, option in options.items()]
+    codes = [
+        f"{name!r}: {_code(name_for_messages(name, options), option, encoded)}" for name, option in options.items()
+    ]
     return encoded._replace(text="{" + ", ".join(codes) + "}")
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from ..arrays import bits_by_torch
 from ..call import run_call
 from ..errors import invalid
+from ..functions import name_for_messages
 from .autograd import gradients, learned_of, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import SCHEMA, decode
@@ -127,7 +128,8 @@ def refuse_devices(named: dict[str, Any]) -> None:
     for name, tensor in named.items():
         if isinstance(tensor, Tensor) and tensor.device != device:
             raise invalid(
-                f"{name} is on {tensor.device} and q on {device}: all tensors of a call must be on one device"
+                f"{name_for_messages(name, named)} is on {tensor.device} and q on {device}: all tensors of a call must "
+                "be on one device"
             )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .. import _core
 from ..errors import invalid, wrong_type
+from ..functions import name_for_messages
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types that can have gradients
 INPUTS = ("q", "k", "v")
@@ -104,8 +105,8 @@ def refuse_own_functions(named: dict[str, Any]) -> None:
     for name, value in named.items():
         if isinstance(value, Tensor) and type(value) not in _PLAIN and _overrides_functions(type(value)):
             raise invalid(
-                f"{name} is a tensor of type {type(value).__name__}, whose functions are its own and whose memory need "
-                "not hold its elements; pass a plain tensor"
+                f"{name_for_messages(name, named)} is a tensor of type {type(value).__name__}, whose functions are its "
+                "own and whose memory need not hold its elements; pass a plain tensor"
             )
 
 

@@ -48,3 +48,30 @@ def test_a_mask_has_no_gradient():
     w = torch.randn(2, requires_grad=True)
     with pytest.raises(ValueError, match="only keep reads w, and a mask has no gradient; leave it out"):
         regard.torch.attention(q, k, v, keep="w[h]<9.0", tensors={"w": w}).sum().backward()
+
+
+def test_messages_name_tensors_as_the_caller_does():
+    q, k, v = (torch.randn(1, 5, 2, 8) for _ in range(3))
+    w = torch.rand(2)
+    freed = torch.rand(2)
+    freed.untyped_storage().resize_(0)
+
+    def call(q, w, attention=regard.torch.attention):
+        return attention(q, k, v, score="s*w[h]", tensors={"w": w})
+
+    with pytest.raises(ValueError, match=r"^w has shape \[2\] and its memory does not cover all of it"):
+        call(q, freed)
+    with pytest.raises(ValueError, match=r"^w requires a gradient, .*, or pass w.detach\(\)"):
+        call(q, w.clone().requires_grad_(), regard.attention)
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(ValueError, match=r"^w has a tangent of forward-mode .*unpack_dual\(w\)"),
+    ):
+        call(q, torch.autograd.forward_ad.make_dual(w, w), regard.attention)
+    of_other = torch.compile(call, backend="eager", fullgraph=True)
+    with pytest.raises(
+        Exception, match=r"tensors\['w'\] is on meta and q on cpu: all tensors of a call must be on one"
+    ):
+        of_other(q, w.to("meta"))
+    with pytest.raises(TypeError, match=r"^tensors\['w'\] is of type ndarray; where PyTorch compiles, traces or"):
+        torch.func.vmap(lambda q: call(q, w.numpy()))(q[None])
