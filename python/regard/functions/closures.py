@@ -10,13 +10,17 @@ from __future__ import annotations
 import dis
 import enum
 import functools
+import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...), slice, enum.Enum)
+import numpy
+
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...), slice, enum.Enum, numpy.generic)
 _LIBRARIES = ("builtins", "math", "operator", "functools", "numpy", "torch", "jax", "jaxlib")
-_READS_BY_INDEX = ("__getitem__", "__getattr__", "__getattribute__")
+_CALLED = "__call__"  # by no name
+_READS_OTHERWISE = ("__getitem__", "__getattr__", "__getattribute__", "__iter__", "__len__", "__bool__", "__contains__")
 _MOST_VALUES = 1000
 
 
@@ -35,6 +39,15 @@ def closure_of(function: Any, kind_of: Callable[[Any], Any]) -> Closure:
         if names >= walk.named or not walk.read_attributes:
             return Closure(key if walk.is_complete else None, walk.arrays, walk.names)
         names = names | walk.named
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name of the language for what a function reaches by that one."""
+    chosen = re.sub(r"\W", "_", name, flags=re.ASCII) + "_"  # no word of the language ends in one
+    chosen = f"x{chosen}" if chosen[0].isdigit() else chosen
+    while chosen in taken:
+        chosen += "_"
+    return chosen
 
 
 class _Walk:
@@ -119,13 +132,13 @@ class _Walk:
         members: dict[str, Any] = {}
         for owner in reversed([owner for owner in classes if owner is not object and not _is_of_library(owner)]):
             members.update(vars(owner))
-        if any(name in members for name in _READS_BY_INDEX):
+        if any(name in members for name in _READS_OTHERWISE):
             self.is_complete = False
         own = dict(getattr(value, "__dict__", {}))
         for group in ("_parameters", "_buffers", "_modules"):  # of modules of PyTorch
             own.update(own.get(group) or {})
         found = []
-        for name in sorted(self._attributes):
+        for name in sorted(self._attributes | {_CALLED}):
             if name in own:
                 found.append((name, self.value(name, own[name])))
             elif name in members:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid, wrong_type
+from ..functions.closures import free_name
 from ..functions.places import ARGUMENTS, NAMES_OF_ARGUMENTS
 from ..functions.torch_trace import Traces
 from ..functions.tree import Named, filled
@@ -138,10 +139,9 @@ def _named(named: dict[str, Any], purpose: str, tensor: Tensor, name: str, detac
         # A mask has no gradient, so that it may read what the score does.
         if value is tensor and (not detached or purpose == "keep"):
             return other
-    while name in named:
-        name += "_"
-    named[name] = tensor.detach() if detached else tensor
-    return name
+    chosen = free_name(name, named)
+    named[chosen] = tensor.detach() if detached else tensor
+    return chosen
 
 
 def _with_names(text: str, names: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import gc
 import types
 import weakref
 
+import numpy
 import pytest
 import torch
 from torch.nn.attention.flex_attention import and_masks, or_masks
@@ -157,6 +158,36 @@ class Config:
         return (q - kv < self.twice) & (self.slope[h] < 9)
 
 
+class Window:
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, b, h, q, kv):
+        return q - kv < self.size
+
+
+class Kept:
+    def __init__(self, *keys):
+        self.keys = keys
+
+    def __iter__(self):
+        return iter(self.keys)
+
+
+def one_of(keys):
+    def keep(b, h, q, kv):
+        seen = kv < 0
+        for key in keys:
+            seen = seen | (kv == key)
+        return seen
+
+    return keep
+
+
+def times(factor):
+    return lambda s, b, h, q, kv: s + q * factor
+
+
 WINDOW = 3
 
 
@@ -178,6 +209,10 @@ def test_what_a_function_depends_on_is_in_its_key(monkeypatch):
     assert "<5" in traces.of("keep", lambda b, h, q, kv: q < inner.n[0], CPU).text
     inner.n[0] = 6
     assert "<6" in traces.of("keep", lambda b, h, q, kv: q < inner.n[0], CPU).text
+    assert "<3" in traces.of("keep", Window(3), CPU).text and "<5" in traces.of("keep", Window(5), CPU).text
+    assert ["4" in traces.of("keep", one_of(Kept(key)), CPU).text for key in (1, 4)] == [False, True]
+    scaled = [traces.of("score", times(c), CPU) for c in (numpy.int32(2), numpy.float32(2))]
+    assert scaled[0].text != scaled[1].text
     a, b = torch.rand(3), torch.rand(3)
     one = traces.of("score", (lambda x, y: lambda s, b, h, q, kv: s + x[h] * y[h])(a, a), CPU)
     two = traces.of("score", (lambda x, y: lambda s, b, h, q, kv: s + x[h] * y[h])(a, b), CPU)
@@ -350,3 +385,6 @@ def test_names_of_tensors_are_those_of_the_function():
     found = with_text(options, h)
     assert found["score"] == "((s+slope_[h])+h__[((-1)+{h__.shape[0]})])" and found["keep"] == "(slope_[h]>0)"
     assert found["tensors"] == {"h_": doc, "slope_": slope, "h__": h}
+    by_number = {0: slope}
+    found = with_text({"score": lambda s, b, head, i, j: s + by_number[0][head]}, h)
+    assert found["tensors"] == {"x0_": slope} and found["score"] == "(s+x0_[h])"
