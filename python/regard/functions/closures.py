@@ -20,6 +20,7 @@ import numpy
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...), slice, enum.Enum, numpy.generic)
 _LIBRARIES = ("builtins", "math", "operator", "functools", "numpy", "torch", "jax", "jaxlib")
 _CALLED = "__call__"  # by no name
+_READERS = frozenset(["getattr", "vars", "__dict__", "globals", "locals", "eval", "exec", "attrgetter", "__import__"])
 _READS_OTHERWISE = ("__getitem__", "__getattr__", "__getattribute__", "__iter__", "__len__", "__bool__", "__contains__")
 _MOST_VALUES = 1000
 
@@ -28,6 +29,8 @@ class Closure(NamedTuple):
     key: Any  # hashable; None if there is none
     arrays: list[Any]  # each once
     names: list[str]  # by which the function reaches them
+    attributes: frozenset[str]  # names in the code of all functions
+    kind_of: Callable[[Any], Any]
 
 
 def closure_of(function: Any, kind_of: Callable[[Any], Any]) -> Closure:
@@ -37,8 +40,15 @@ def closure_of(function: Any, kind_of: Callable[[Any], Any]) -> Closure:
         walk = _Walk(kind_of, names)
         key = walk.value("function", function)
         if names >= walk.named or not walk.read_attributes:
-            return Closure(key if walk.is_complete else None, walk.arrays, walk.names)
+            return Closure(key if walk.is_complete else None, walk.arrays, walk.names, names, kind_of)
         names = names | walk.named
+
+
+def arrays_in(value: Any, closure: Closure) -> list[Any]:
+    """The arrays that the code of a closure can reach by way of this value."""
+    walk = _Walk(closure.kind_of, closure.attributes)
+    walk.value("", value)
+    return walk.arrays
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
@@ -94,8 +104,13 @@ class _Walk:
             return "partial", *[self.value(name, part) for part in (value.func, value.args, value.keywords)]
         if isinstance(value, types.ModuleType):
             return value.__name__, *self._attributes_of(value, iter(()))
-        if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)) or _is_of_library(type(value)):
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
             return self._hashable(value)
+        if _is_of_library(type(value)):
+            wrapped = getattr(value, "__wrapped__", None)  # by jax.jit, for example
+            if wrapped is None or _is_library(getattr(value, "__module__", None) or ""):
+                return self._hashable(value)
+            return "wrapped", type(value), self.value(name, wrapped)
         if isinstance(value, type):
             return value, *self._attributes_of(value, iter(value.__mro__))
         return type(value), *self._attributes_of(value, iter(type(value).__mro__))
@@ -111,6 +126,8 @@ class _Walk:
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
         self.named |= _names_of(code)
+        if _names_of(code) & _READERS or any(not _is_library(name) for name in _imported_by(code)):
+            self.is_complete = False
         parts: list[Any] = ["function", code]
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             try:
@@ -120,7 +137,7 @@ class _Walk:
         parts.append(self.value("default", function.__defaults__))
         parts.append(self.value("default", function.__kwdefaults__))
         if not _is_library(function.__module__ or ""):
-            read = [name for name in _globals_of(code) if name in function.__globals__]
+            read = [name for name in globals_of(code) if name in function.__globals__]
             parts += [(name, self.value(name, function.__globals__[name])) for name in read]
         return tuple(parts)
 
@@ -169,10 +186,16 @@ def _names_of(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _globals_of(code: types.CodeType) -> tuple[str, ...]:
+def globals_of(code: types.CodeType) -> tuple[str, ...]:
     """The names that are read as globals, in order."""
     instructions = [step for one in _codes_of(code) for step in dis.get_instructions(one)]
     return tuple(sorted({step.argval for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}))
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported_by(code: types.CodeType) -> frozenset[str]:
+    steps = [step for one in _codes_of(code) for step in dis.get_instructions(one)]
+    return frozenset(step.argval for step in steps if step.opname == "IMPORT_NAME")
 
 
 def _is_library(module: str) -> bool:

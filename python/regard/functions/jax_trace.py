@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ..errors import RefusedError, invalid, wrong_type
 from . import LANGUAGE_TYPES
+from .closures import Closure, closure_of
 from .operations import (
     Operand,
     add,
@@ -31,6 +32,7 @@ from .operations import (
     where,
 )
 from .places import ARGUMENTS, in_line, refused_arguments
+from .substitution import with_arrays
 from .tree import Node, converted, literal, load, operation, variable, written
 
 _OURS = (os.path.dirname(jax.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
@@ -48,50 +50,129 @@ _REMEDIES = {
 _NAMED = {"floor_divide": "//", "remainder": "%"}  # functions of jnp that are one operation of the language
 
 
+_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call")
+_COMPILED: Any = type(jax.jit(lambda: None))
+_MOST_TRACES = 1024
+
+
 class Traced(NamedTuple):
-    """A function as text, in which the arrays' names are filled in later, and the arrays."""
+    """A function as text, in which the arrays' names are filled in later."""
 
     text: str
-    arrays: list[Any]
+    arrays: list[
+        tuple[Any, str, bool]
+    ]  # with the name by which the function reaches it, and whether it stops gradients
+
+
+class _Trace(NamedTuple):
+    text: str
+    read: tuple[tuple[int, bool], ...]  # places in the closure, and whether the function stops gradients
+
+
+class Traces:
+    """Traces by what they depend on: code, constants, and the types and shapes of arrays."""
+
+    def __init__(self) -> None:
+        self.made = 0  # of those that were asked for
+        self._known: dict[Any, _Trace] = {}
+
+    def of(self, purpose: str, function: Any) -> Traced:
+        """purpose: "score" or "keep". Raises RefusedError for what the language lacks, with the line of code."""
+        if not callable(function):
+            raise wrong_type(f"{purpose} is of type {type(function).__name__}; it must be text or a Python function")
+        refused_arguments(purpose, function)
+        closure = closure_of(function, _kind_of)
+        wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+        key = None if closure.key is None else (purpose, wide, closure.key)
+        trace, arrays = self._known.get(key), closure.arrays
+        if trace is None:
+            self.made += 1
+            trace = None if key is None else _of_any_arrays(purpose, function, closure)
+            if trace is not None:
+                self._keep(key, trace)
+            else:
+                trace, arrays = _of_these_arrays(purpose, function, closure.arrays)
+        names = [*closure.names, *["x"] * (len(arrays) - len(closure.arrays))]
+        return Traced(trace.text, [(arrays[place], names[place], stopped) for place, stopped in trace.read])
+
+    def _keep(self, key: Any, trace: _Trace) -> None:
+        if len(self._known) >= _MOST_TRACES:
+            self._known.clear()
+        self._known[key] = trace
+
+
+def _kind_of(value: Any) -> Any:
+    return (value.dtype, value.shape, jax.typeof(value).weak_type) if isinstance(value, jax.Array) else None
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.__wrapped__ if isinstance(value, _COMPILED) else None
 
 
 class _View:
-    """A closed-over array, some of whose dimensions have an index; axes: which are those of the value."""
+    """A closed-over array, some of whose dimensions have an index.
 
-    def __init__(self, place: int, indices: Sequence[Node | None], axes: Sequence[int]) -> None:
-        self.place, self.indices, self.axes = place, tuple(indices), tuple(axes)
+    stopped: whether the function stops its gradient. axes: which dimensions are those of the value.
+    """
+
+    def __init__(self, place: int, stopped: bool, indices: Sequence[Node | None], axes: Sequence[int]) -> None:
+        self.place, self.stopped, self.indices, self.axes = place, stopped, tuple(indices), tuple(axes)
 
 
-def traced(purpose: str, function: Any) -> Traced:
-    """purpose: "score" or "keep". Raises RefusedError for what the language lacks, with the line of the function."""
-    if not callable(function):
-        raise wrong_type(f"{purpose} is of type {type(function).__name__}; it must be text or a Python function")
-    refused_arguments(purpose, function)
-    names = ARGUMENTS[purpose]
-    places = [_Number((), jnp.float32 if name == "s" else jnp.int32) for name in names]
+def _of_any_arrays(purpose: str, function: Any, closure: Closure) -> _Trace | None:
+    """The trace for all arrays of these types and shapes; None if it may be another one for others."""
+    count = len(closure.arrays)
+
+    def on_others(arrays: Sequence[Any], *places: Any) -> Any:
+        return with_arrays(function, closure, arrays, _unwrapped)(*places)
+
     try:
-        closed = jax.make_jaxpr(function)(*places)
+        closed = jax.make_jaxpr(on_others)(closure.arrays, *_places(purpose))
+        reader = _Reader(purpose, closure.arrays)
+        trace = reader.trace(closed)
+    except Exception:  # the other trace finds the same where it is an error
+        return None
+    return trace if len(reader.arrays) == count else None
+
+
+def _of_these_arrays(purpose: str, function: Any, arrays: Sequence[Any]) -> tuple[_Trace, list[Any]]:
+    """The trace, and the arrays, followed by those that the function reaches otherwise than by names."""
+    try:
+        closed = jax.make_jaxpr(function)(*_places(purpose))
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
         raise _refused(purpose, _frames_of(error), _BRANCH) from None
     except jax.errors.TracerArrayConversionError as error:
         raise _refused(purpose, _frames_of(error), "reads data into NumPy; use jnp") from None
-    if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
-        raise invalid(f"{purpose} returns {closed.out_avals}; it must return one array without dimensions")
-    reader = _Reader(purpose)
-    (result,) = reader.run(closed.jaxpr, closed.consts, [variable(name) for name in names])
-    root = reader.node(result)
-    if purpose == "keep" and root.type != "bool":
-        raise invalid(f"keep returns {closed.out_avals[0].dtype}; it must return a condition, such as kv_idx <= q_idx")
-    text = written(converted(root, "fp32") if purpose == "score" else root)
-    return Traced(text, [reader.arrays[place] for place in reader.read])
+    reader = _Reader(purpose, arrays)
+    return reader.trace(closed), reader.arrays
+
+
+def _places(purpose: str) -> list[Any]:
+    return [_Number((), jnp.float32 if name == "s" else jnp.int32) for name in ARGUMENTS[purpose]]
 
 
 class _Reader:
-    def __init__(self, purpose: str) -> None:
+    def __init__(self, purpose: str, arrays: Sequence[Any]) -> None:
         self.purpose = purpose
-        self.arrays: list[Any] = []
-        self.read: dict[int, int] = {}  # the numbers of those arrays that the text reads
+        self.arrays: list[Any] = [*arrays]
+        self.read: dict[tuple[int, bool], int] = {}  # the numbers of those arrays that the text reads
         self._equations: list[Any] = []  # those that are being read, one within another
+
+    def trace(self, closed: Any) -> _Trace:
+        """closed: the jaxpr of a function, whose arguments are places, after the arrays if it takes those."""
+        purpose, names = self.purpose, ARGUMENTS[self.purpose]
+        if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
+            raise invalid(f"{purpose} returns {closed.out_avals}; it must return one array without dimensions")
+        taken = len(closed.jaxpr.invars) - len(names)
+        arguments = [*map(self._array, self.arrays[:taken]), *map(variable, names)]
+        (result,) = self.run(closed.jaxpr, closed.consts, arguments)
+        root = self.node(result)
+        if purpose == "keep" and root.type != "bool":
+            raise invalid(
+                f"keep returns {closed.out_avals[0].dtype}; it must return a condition, such as kv_idx <= q_idx"
+            )
+        text = written(converted(root, "fp32") if purpose == "score" else root)
+        return _Trace(text, tuple(self.read))
 
     def run(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, [self._array(constant) for constant in constants]))
@@ -116,7 +197,7 @@ class _Reader:
         place = known[0] if known else len(self.arrays)
         if not known:
             self.arrays.append(value)
-        return _View(place, [None] * value.ndim, range(value.ndim))
+        return _View(place, False, [None] * value.ndim, range(value.ndim))
 
     def node(self, value: Any) -> Node:
         if isinstance(value, Node):
@@ -127,24 +208,42 @@ class _Reader:
         if dtype not in LANGUAGE_TYPES:
             kinds = ", ".join(LANGUAGE_TYPES)
             raise self._refused(f"reads an array of {dtype}; functions read {kinds}: convert it outside")
-        return load(self.read.setdefault(value.place, len(self.read)), value.indices, LANGUAGE_TYPES[dtype])
+        number = self.read.setdefault((value.place, value.stopped), len(self.read))
+        return load(number, value.indices, LANGUAGE_TYPES[dtype])
 
     def _results(self, equation: Any, operands: list[Any]) -> list[Any]:
         name, params = equation.primitive.name, equation.params
         operation_name = params.get("name")
         inner = params.get("jaxpr", params.get("call_jaxpr"))
-        if inner is not None and name in ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"):
+        if inner is not None and name in ("jit", "pjit", "closed_call", *_DERIVATIVES):
+            if name in _DERIVATIVES and self.purpose == "score" and not _is_of_jax(inner):
+                raise self._refused(
+                    f"calls a function with a derivative of its own (jax.{name[:10]}); a score has that of its formula"
+                )
             if operation_name in _NAMED:
                 nodes = [self.node(operand) for operand in operands]
                 return [numeric(_NAMED[operation_name])(*nodes)]
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands)
+        if name in ("pvary", "pcast"):  # within shard_map: along which axes of the mesh a value varies
+            return operands
+        if name == "stop_gradient":
+            return [self._stopped(operands[0])]
         if isinstance(operands[0] if operands else None, _View) and operands[0].axes:
             return [self._indexed(equation, name, operands)]
-        if name in ("squeeze", "reshape", "broadcast_in_dim", "copy", "stop_gradient", "optimization_barrier"):
+        if name in ("squeeze", "reshape", "broadcast_in_dim", "copy", "optimization_barrier"):
             if equation.outvars[0].aval.shape:
                 raise self._refused("makes an array of several numbers; close over one that was made before")
             return operands[:1]
         return [self._computed(equation, name, [self.node(operand) for operand in operands])]
+
+    def _stopped(self, value: Any) -> Any:
+        if isinstance(value, _View):
+            return _View(value.place, True, value.indices, value.axes)
+        if self.purpose == "score" and value.type == "fp32" and (value.operands or value.name == "s"):
+            raise self._refused(
+                "stops the gradient of what it computed, and only that of arrays that it closes over can be stopped"
+            )
+        return value
 
     def _indexed(self, equation: Any, name: str, operands: list[Any]) -> Any:
         view, params = operands[0], equation.params
@@ -157,13 +256,13 @@ class _Reader:
                 raise self._refused("works on a whole array; index it first")
             for axis in gone:
                 indices[axis] = literal(0)
-            return _View(view.place, indices, axes)
+            return _View(view.place, view.stopped, indices, axes)
         if name == "dynamic_slice":
             starts, sizes = [self.node(start) for start in operands[1:]], params["slice_sizes"]
         elif name == "slice" and params["strides"] is None:
             starts = [literal(start) for start in params["start_indices"]]
             sizes = [limit - start for start, limit in zip(params["start_indices"], params["limit_indices"])]
-        elif name in ("copy", "stop_gradient"):
+        elif name == "copy":
             return view
         elif name in _REMEDIES:
             raise self._refused_operation(name)
@@ -174,7 +273,7 @@ class _Reader:
                 indices[axis] = start
             elif size != self.arrays[view.place].shape[axis]:
                 raise self._refused("takes a part of an array; an index is a whole number, or ':'")
-        return _View(view.place, indices, view.axes)
+        return _View(view.place, view.stopped, indices, view.axes)
 
     def _computed(self, equation: Any, name: str, nodes: list[Node]) -> Node:
         make = _PRIMITIVES.get(name)
@@ -207,6 +306,12 @@ class _Reader:
 def _refused(purpose: str, frames: Sequence[tuple[str, int]], sentence: str) -> RefusedError:
     """frames: file and line, the innermost first."""
     return in_line(purpose, next((frame for frame in frames if not frame[0].startswith(_OURS)), None), sentence)
+
+
+def _is_of_jax(jaxpr: Any) -> bool:
+    """Whether a function with a derivative of its own is one of JAX's, such as jax.nn.relu."""
+    _, _, file = (getattr(jaxpr, "jaxpr", jaxpr).debug_info.func_src_info or "").partition(" at ")
+    return file.startswith(_OURS)
 
 
 def _frames_of(error: BaseException) -> list[tuple[str, int]]:

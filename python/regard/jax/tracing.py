@@ -10,7 +10,13 @@ import jax.numpy as jnp
 
 from ..errors import invalid, wrong_type
 from ..functions import is_captured, name_for_messages, with_functions
+from ..functions.closures import free_name
+from ..functions.jax_trace import Traces
+from ..functions.places import ARGUMENTS
+from ..functions.tree import Named, filled
 from .values import as_jax
+
+TRACES = Traces()
 
 
 def with_text(options: dict[str, Any]) -> dict[str, Any]:
@@ -25,10 +31,6 @@ def with_text(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _traced(options: dict[str, Any]) -> dict[str, Any]:
-    from ..functions.jax_trace import traced
-    from ..functions.places import ARGUMENTS
-    from ..functions.tree import Named, filled
-
     tensors = options.get("tensors")
     if not isinstance(tensors, (Mapping, type(None))):
         raise wrong_type(f"tensors is of type {type(tensors).__name__}; it must be a dict of arrays")
@@ -37,24 +39,23 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
     for purpose in ARGUMENTS:
         function = options.get(purpose)
         if callable(function):
-            found = traced(purpose, function)
-            names = [_named(named, purpose, array) for array in found.arrays]
-            shapes = [array.shape for array in found.arrays]
+            found = TRACES.of(purpose, function)
+            names = [_named(named, purpose, *read) for read in found.arrays]
+            shapes = [array.shape for array, _, _ in found.arrays]
             result[purpose] = filled(found.text, [Named(name, shape) for name, shape in zip(names, shapes)])
     return {**result, "tensors": named} if named else result
 
 
-def _named(named: dict[str, Any], purpose: str, array: Any) -> str:
+def _named(named: dict[str, Any], purpose: str, array: Any, name: str, stopped: bool) -> str:
     """The name of an array, which is put among the others unless it is there."""
-    for name, other in named.items():
-        if other is array:
-            return name
-    number = 0
-    while f"x{number}_" in named:  # no word of the language ends in one
-        number += 1
-    # A mask has no gradient, so that what only keep reads needs none.
-    named[f"x{number}_"] = array if purpose == "score" else jax.lax.stop_gradient(array)
-    return f"x{number}_"
+    for other, value in named.items():
+        # A mask has no gradient, so that it may read what the score does.
+        if value is array and (not stopped or purpose == "keep"):
+            return other
+    chosen = free_name(name, named)
+    # What only keep reads needs none either.
+    named[chosen] = array if purpose == "score" and not stopped else jax.lax.stop_gradient(array)
+    return chosen
 
 
 def _operand(name: str, value: Any) -> jax.Array:

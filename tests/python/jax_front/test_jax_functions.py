@@ -1,5 +1,9 @@
 """score= and keep= in JAX: text, and functions of jnp, which are traced to the text that says the same."""
 
+import gc
+import weakref
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy
@@ -9,8 +13,9 @@ import flex_functions
 import regard.jax
 from flex_functions import KEEPS, SCORES, B, H, S
 from regard.functions import LANGUAGE_TYPES
-from regard.functions.jax_trace import traced
+from regard.functions.jax_trace import Traces
 from regard.functions.tree import Named, filled
+from regard.jax.tracing import TRACES
 
 _made = numpy.random.default_rng(3)
 arrays = {name: jnp.asarray(value.numpy()) for name, value in vars(flex_functions).items() if hasattr(value, "numpy")}
@@ -46,6 +51,10 @@ SCORES_OF_JAX = {
 ALL = [("keep", name) for name in KEEPS_OF_JAX] + [("score", name) for name in SCORES_OF_JAX]
 
 
+def traced(purpose, function):
+    return Traces().of(purpose, function)
+
+
 def drawn():
     return [jnp.asarray(_made.standard_normal((B, S, n, 8), numpy.float32)) for n in (H, H, H)]
 
@@ -63,7 +72,8 @@ def test_a_function_is_the_text_that_says_the_same(purpose, name):
     function = (KEEPS_OF_JAX if purpose == "keep" else SCORES_OF_JAX)[name]
     text = (KEEPS if purpose == "keep" else SCORES)[name][1]
     found = traced(purpose, function)
-    assert canonical(purpose, found.text, found.arrays) == canonical(purpose, text, found.arrays)
+    read = [array for array, _, _ in found.arrays]
+    assert canonical(purpose, found.text, read) == canonical(purpose, text, read)
 
 
 def formula(q, k, v, score, keep):
@@ -94,6 +104,104 @@ def test_gradients_are_those_of_the_formula():
         numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
 
 
+def biased(table, window):
+    return lambda s, b, h, q, kv: jnp.where(q - kv < window, s + table[h, kv % 7], -1.5)
+
+
+def test_a_new_closure_is_neither_traced_nor_compiled():
+    q, k, v = drawn()
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+
+    def step(table, window=9):
+        def loss(q, table):
+            return regard.jax.attention(q, k, v, score=biased(table, window)).sum()
+
+        return jax.value_and_grad(loss, (0, 1))(q, table)
+
+    tables = [jnp.asarray(_made.random((H, 7), numpy.float32)) for _ in range(4)]
+    step(tables[0]), regard.jax.attention(q, k, v, score=biased(tables[0], 9))
+    made, before = TRACES.made, len(compiled)
+    assert before
+    results = [step(table) for table in tables]
+    outputs = [regard.jax.attention(q, k, v, score=biased(table, 9)) for table in tables]
+    assert (TRACES.made, len(compiled)) == (made, before)
+    assert len({float(loss) for loss, _ in results}) == len(tables)
+    words = {"score": "where(q-kv<9,s+w[h,kv%7],-1.5)", "tensors": {"w": tables[-1]}}
+    numpy.testing.assert_array_equal(outputs[-1], regard.jax.attention(q, k, v, **words))
+    for other in (tables[0].astype(jnp.bfloat16), jnp.ones((H, 8)), jnp.ones((H, 7))):
+        step(other)
+    step(tables[0], 10)
+    assert TRACES.made == made + 3
+    jax.monitoring.clear_event_listeners()
+
+
+class Window:
+    def __init__(self, size, slope):
+        self.size, self.slope = size, slope
+
+    def __call__(self, b, h, q, kv):
+        return (q - kv < self.size) & (self.slope[h] < 9)
+
+
+@jax.jit
+def of_head(h):
+    return slope[h]
+
+
+def test_what_a_function_depends_on_is_in_its_key():
+    traces = Traces()
+    assert "<3" in traces.of("keep", Window(3, slope)).text and "<4" in traces.of("keep", Window(4, slope)).text
+    other = slope + 1
+    found = traces.of("keep", Window(4, other))
+    assert traces.made == 2 and [array is other for array, _, _ in found.arrays] == [True]
+    for _ in range(2):
+        (read,) = traces.of("score", lambda s, b, h, q, kv: s * of_head(h)).arrays
+        assert traces.made == 3 and read[0] is slope
+
+
+def test_numbers_that_become_constants_are_not_remembered():
+    """A trace that depends on the numbers in an array is made again."""
+    traces = Traces()
+
+    def scaled(factor):
+        return traces.of("score", lambda s, b, h, q, kv: s * float(factor)).text
+
+    def looked_up(table):
+        return traces.of("score", lambda s, b, h, q, kv: s + jnp.asarray(table)[h])
+
+    assert [scaled(jnp.float32(x)) for x in (2, 3)] == ["(s*2.0)", "(s*3.0)"]
+    assert [scaled(numpy.float32(x)) for x in (2, 3)] == ["(s*2.0)", "(s*3.0)"]
+    tables = [numpy.full(H, x, numpy.float32) for x in (2, 3)]
+    assert [numpy.asarray(looked_up(table).arrays[0][0])[0] for table in tables] == [2, 3]
+    assert traces.made == 6
+
+
+def test_closures_are_not_kept_alive():
+    w = jnp.ones(H)
+    alive = weakref.ref(w)
+    Traces().of("score", (lambda w: lambda s, b, h, q, kv: s + w[h])(w))
+    del w
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_gradient_that_a_function_stops():
+    q, k, v = drawn()
+
+    def loss(attend, w):
+        def score(s, b, h, i, j):
+            return s * w[h] + jax.lax.stop_gradient(w)[h] * jax.lax.stop_gradient(w[j % 2])
+
+        return (attend(q, k, v, score=score, keep=lambda b, h, i, j: w[h] >= 0) ** 2).sum()
+
+    w = jnp.asarray(_made.random(H, numpy.float32))
+    ours, theirs = (jax.jit(jax.grad(partial(loss, attend)))(w) for attend in (regard.jax.attention, formula))
+    numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
+
+
 def test_text_reads_tensors():
     q, k, v = drawn()
     words = {"score": "s-slope[h]*abs(kv-q)*c", "keep": "doc[b,q]==doc[b,kv]&&seen[kv]"}
@@ -109,6 +217,14 @@ def test_text_reads_tensors():
         jnp.arange(2.0) / 2
     )
     numpy.testing.assert_allclose(by_map[1], o, rtol=1e-5, atol=1e-6)
+
+
+@jax.custom_vjp
+def straight_through(x):
+    return jnp.round(x)
+
+
+straight_through.defvjp(lambda x: (straight_through(x), None), lambda _, g: (g,))
 
 
 def branch(b, h, q, kv):
@@ -129,6 +245,16 @@ def branch(b, h, q, kv):
         ("score", lambda s, b, h, q, kv: s + jax.random.uniform(jax.random.key(0)), "as a random number, take an int"),
         ("score", lambda s, b, h, q, kv: s + jax.lax.erf(s), "calls erf, .*; do it outside, and close over an array"),
         ("score", lambda s, b, h, q, kv: s.astype(jnp.float16), "computes in float16; functions compute in float32"),
+        (
+            "score",
+            lambda s, b, h, q, kv: straight_through(s),
+            "a derivative of its own .jax.custom_vjp.; a score",
+        ),
+        (
+            "score",
+            lambda s, b, h, q, kv: jax.lax.stop_gradient(2 * s),
+            "stops the gradient of what it computed, and on",
+        ),
         ("keep", lambda b, h, q, kv: kv, "keep returns int32; it must return a condition, such as kv_idx <= q_idx"),
         ("keep", lambda q, kv: kv <= q, "keep takes 2 arguments; it must take \\(b, h, q_idx, kv_idx\\)"),
     ],

@@ -184,6 +184,10 @@ def one_of(keys):
     return keep
 
 
+def by_text(window):
+    return lambda b, h, q, kv: q - kv < getattr(window, "size")  # noqa: B009
+
+
 def times(factor):
     return lambda s, b, h, q, kv: s + q * factor
 
@@ -209,8 +213,9 @@ def test_what_a_function_depends_on_is_in_its_key(monkeypatch):
     assert "<5" in traces.of("keep", lambda b, h, q, kv: q < inner.n[0], CPU).text
     inner.n[0] = 6
     assert "<6" in traces.of("keep", lambda b, h, q, kv: q < inner.n[0], CPU).text
-    assert "<3" in traces.of("keep", Window(3), CPU).text and "<5" in traces.of("keep", Window(5), CPU).text
+    assert [f"<{n}" in traces.of("keep", Window(n), CPU).text for n in (3, 5)] == [True, True]
     assert ["4" in traces.of("keep", one_of(Kept(key)), CPU).text for key in (1, 4)] == [False, True]
+    assert [f"<{n}" in traces.of("keep", by_text(Window(n)), CPU).text for n in (3, 5)] == [True, True]
     scaled = [traces.of("score", times(c), CPU) for c in (numpy.int32(2), numpy.float32(2))]
     assert scaled[0].text != scaled[1].text
     a, b = torch.rand(3), torch.rand(3)
