@@ -74,7 +74,8 @@ def attention(
 
     score and keep are text, which reads the arrays in tensors=, or functions of jnp, score(score, b, h, q_idx, kv_idx)
     and keep(b, h, q_idx, kv_idx), which read the arrays that they close over. Both have gradients of floating-point
-    arrays that score reads. What functions cannot compute is refused with a sentence that names the line.
+    arrays that score reads. What functions cannot compute is refused with a sentence that names the line. keep may also
+    be a mask of jax.experimental.pallas.ops.tpu.splash_attention, of shape [sq, sk] or [hq, sq, sk].
 
     Dropout takes a `key` of jax.random, or integers as seed and offset. The same key draws the same mask. Weights are
     kept with a probability that is a multiple of 1/256, and divided by it; keep_scale replaces that factor.
@@ -94,8 +95,8 @@ def attention(
     nothing here solves. Errors that only show when a program runs are raised by JAX, with the same message: as a
     JaxRuntimeError or a ValueError.
     """
-    options = with_text(options)
     arrays = {"q": _array("q", q), "k": _array("k", k)}
+    options = with_text(options, arrays["q"], arrays["k"])
     if v is None:
         refuse_no_values(options)
     else:

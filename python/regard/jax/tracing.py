@@ -14,13 +14,16 @@ from ..functions.closures import free_name
 from ..functions.jax_trace import Traces
 from ..functions.places import ARGUMENTS
 from ..functions.tree import Named, filled
+from .splash import is_mask, with_mask
 from .values import as_jax
 
 TRACES = Traces()
 
 
-def with_text(options: dict[str, Any]) -> dict[str, Any]:
+def with_text(options: dict[str, Any], q: jax.Array, k: jax.Array) -> dict[str, Any]:
     """The options with functions as text, and arrays by the names of their roles."""
+    if is_mask(options.get("keep")):
+        options = with_mask(options, q, k)
     if callable(options.get("score")) or callable(options.get("keep")):
         options = _traced(options)
     result = with_functions(options)
