@@ -204,8 +204,8 @@ typedef struct regard_plan_options {
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic"; numbers of its tile can
                        * follow: "sm90_forward cluster=2". Or the whole name of a candidate */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
-  const char* functions; /* score= and keep=, NULL: by words where they say them, else interpreted; "words",
-                          * "interpreted": only so */
+  const char* functions; /* score= and keep=, NULL: by words where they say them, else with keep as bits, else
+                          * interpreted; "words", "bits", "interpreted": only so */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0, NULL}
 

@@ -8,10 +8,12 @@
 
 namespace regard::generic {
 
-/// A row of the score matrix, and the first of its keys.
+/// A row of the score matrix, and the first of its keys. Lanes are keys; or, for what does not depend on the
+/// key, rows from this one on.
 struct FunctionPlace {
   i64 batch, head, kv_head, row, first_key;
   const Sequence& sequence;
+  bool lanes_are_rows = false;
 };
 
 class FunctionRows {
@@ -53,40 +55,42 @@ class FunctionRows {
     }
   }
 
- private:
+ protected:
+  /// The results of a step, one for each lane.
   u32* row(i32 step) { return values_ + step * keys; }
-  static void copy(u32* to, const u32* from) { __builtin_memcpy(to, from, keys * 4); }
-
-  void run(const FunctionPlace& place, const float* scores, i32 begin, i32 end) {
-    for (i32 i = begin; i < end; ++i) {
-      const FunctionStep& step = call_->steps[i];
-      switch (step.kind) {
-        case function::Kind::constant:
-        case function::Kind::number:
-          fill(row(i), step.bits);
-          break;
-        case function::Kind::variable:
-          variable(place, scores, static_cast<function::Variable>(step.which), row(i));
-          break;
-        case function::Kind::load:
-          load(step, call_->tensors[step.which], row(i));
-          break;
-        case function::Kind::operation:
-          operation(step, row(i));
-          break;
-      }
-    }
-  }
-
   static void fill(u32* to, u32 bits) {
     for (i64 i = 0; i < keys; ++i) to[i] = bits;
   }
+
+  void compute(const FunctionPlace& place, const float* scores, i32 i) {
+    const FunctionStep& step = call_->steps[i];
+    switch (step.kind) {
+      case function::Kind::constant:
+      case function::Kind::number:
+        return fill(row(i), step.bits);
+      case function::Kind::variable:
+        return variable(place, scores, static_cast<function::Variable>(step.which), row(i));
+      case function::Kind::load:
+        return load(place, step, call_->tensors[step.which], row(i));
+      case function::Kind::operation:
+        return operation(step, row(i));
+    }
+  }
+
+ private:
+  static void copy(u32* to, const u32* from) { __builtin_memcpy(to, from, keys * 4); }
+
+  void run(const FunctionPlace& place, const float* scores, i32 begin, i32 end) {
+    for (i32 i = begin; i < end; ++i) compute(place, scores, i);
+  }
+
   static void count_from(u32* to, i64 first) {
     for (i64 i = 0; i < keys; ++i) to[i] = static_cast<u32>(first + i);
   }
 
   void variable(const FunctionPlace& at, const float* scores, function::Variable variable, u32* to) {
     const auto whole = [&](i64 value) { fill(to, static_cast<u32>(value)); };
+    const auto of_row = [&](i64 value) { at.lanes_are_rows ? count_from(to, value) : whole(value); };
     switch (variable) {
       case function::Variable::s:
         return copy(to, reinterpret_cast<const u32*>(scores));
@@ -97,17 +101,17 @@ class FunctionRows {
       case function::Variable::hk:
         return whole(at.kv_head);
       case function::Variable::q:
-        return whole(at.row);
+        return of_row(at.row);
       case function::Variable::kv:
         return count_from(to, at.first_key);
       case function::Variable::p:
-        return whole(at.row + at.sequence.bottom_right());
+        return of_row(at.row + at.sequence.bottom_right());
       case function::Variable::sq:
         return whole(at.sequence.sq);
       case function::Variable::sk:
         return whole(at.sequence.sk);
       case function::Variable::tq:
-        return whole((a_.offsets_q ? at.sequence.first_q : at.batch * a_.sq) + at.row);
+        return of_row((a_.offsets_q ? at.sequence.first_q : at.batch * a_.sq) + at.row);
       case function::Variable::tk:
         return count_from(to, (a_.offsets_k ? at.sequence.first_k : at.batch * a_.sk) + at.first_key);
     }
@@ -123,7 +127,9 @@ class FunctionRows {
     return place;
   }
 
-  void load(const FunctionStep& step, const CapturedTensor& tensor, u32* to) {
+  void load(const FunctionPlace& at, const FunctionStep& step, const CapturedTensor& tensor, u32* to) {
+    const bool differ = at.lanes_are_rows ? step.by_row : step.by_key;
+    if (!differ) return fill(to, number_at(step, tensor, place_of(step, tensor, tensor.strides, 0)));
     for (i64 i = 0; i < keys; ++i) to[i] = number_at(step, tensor, place_of(step, tensor, tensor.strides, i));
   }
 

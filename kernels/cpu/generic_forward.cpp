@@ -3,9 +3,11 @@
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
 // step are converted to fp32 once, followed by scores, online softmax and the product with V, all in fp32.
+// As the first stage of another kernel's plan, it writes the bits of a mask that is a function instead.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_keys.h"
+#include "kernels/cpu/generic_mask.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
@@ -169,6 +171,7 @@ class Forward {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   const auto& a = static_cast<const KernelArguments<GenericSchedule>&>(*arguments);
+  if (a.words) return generic::MaskWriter(a, a, {a, a.function, static_cast<float*>(scratch)}, block).run();
   const auto rows = generic::QueryRows::of_block(a, block);
   if (rows.count > 0) generic::Forward(a, a.function, rows, static_cast<float*>(scratch)).run();
 }

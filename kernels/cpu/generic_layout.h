@@ -34,6 +34,8 @@ struct GenericLayout {
 
   /// Scratch memory of a function with that many steps: a word for each key of a tile and step.
   static constexpr i64 function_bytes(i64 steps) { return product(4 * tile_keys, steps); }
+  /// That of a mask whose bits are written: a word for each key and for each row, and an interval.
+  static constexpr i64 mask_bytes(i64 steps) { return product(4 * (tile_keys + tile_rows) + 16, steps); }
 
   constexpr i64 forward_bytes() const {
     return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys + earlier_sums(tile_rows, grad_o));

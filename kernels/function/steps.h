@@ -14,6 +14,7 @@ struct FunctionStep {
   function::Type type;     // of the result
   function::Type operand;  // the type of the first operand
   u8 which, count;         // a variable, tensor or operation; operands
+  bool by_row, by_key;     // whether it depends on the row, on the key
   u32 bits;                // of a constant
   i32 operands[4];
 };
@@ -42,8 +43,14 @@ struct FunctionCall {
   CapturedTensor tensors[8];
 };
 
+/// Visibility bits that a stage writes for the stages after it; dimensions that share bits have stride 0.
+struct WrittenBits {
+  u32* words;  // null: none
+  i64 batch, head, row;
+};
+
 /// The schedule of the generic kernels.
-struct GenericSchedule {
+struct GenericSchedule : WrittenBits {
   const FunctionCall* function;  // null: none
   i64 steps;                     // of the function: scratch memory is proportional to them
 };

@@ -27,7 +27,8 @@ def plan(
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
     one can be checked against another.
     threads: 0 takes REGARD_THREADS, or all cores.
-    functions: compute `score` and `keep` only by "words" of the problem, or only "interpreted"; None takes either.
+    functions: compute `score` and `keep` only by "words" of the problem, with `keep` as "bits", or only "interpreted";
+        None takes any.
 
     Raises InvalidError for wrong text or an unknown target, RefusedError if nothing here solves the problem.
     """

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/function_bits.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
 
@@ -163,6 +164,11 @@ void bind_rotated_queries(const Plan& plan, void* workspace, Arguments& a) {
          p.hq * columns};
 }
 
+/// The first stage writes them, and the others read them.
+void bind_written_bits(const Plan& plan, void* workspace, Arguments& a) {
+  if (plan.bits != WorkspaceLayout::none) a.bits = rows_of_bits(plan, workspace);
+}
+
 void bind_dropout(const Problem& p, Arguments& a) {
   a.dropout_keep = 255;
   a.dropout_scale = 1;
@@ -243,6 +249,7 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   bind_positions(p, t[REGARD_POSITIONS], a);
   bind_parts(given, a);
   bind_rotated_queries(plan, workspace, a);
+  bind_written_bits(plan, workspace, a);
   return a;
 }
 

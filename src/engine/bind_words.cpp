@@ -56,7 +56,7 @@ Result<const regard_arguments*> in_roles_of_words(const Plan& plan, const regard
     spec.name = as_given.name;
     if (Status status = check_tensor(plan.problem, spec, *view); !status) return status;
     storage.tensor[to] = *view;
-    storage.tensor[from] = {};
+    if (!plan.words->mask) storage.tensor[from] = {};  // the mask can read it too
     return {};
   };
   Status status = move(captured(word.index), word.role);

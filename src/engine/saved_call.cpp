@@ -83,7 +83,8 @@ std::string description(const CallToSave& call, const std::vector<UsedKernel>& k
     if (!call.error.empty()) json.member("error", call.error);
     json.member("target", plan.target->name);
     json.member("family", family_of(plan));
-    if (plan.steps != nullptr) json.member("functions", word(FunctionsBy::interpreted));
+    if (plan.steps != nullptr)
+      json.member("functions", word(plan.words != nullptr ? FunctionsBy::bits : FunctionsBy::interpreted));
     json.member("threads", plan.target->on_cpu() ? plan.workers : 0);
     json.member("kernels", [&] {
       json.list([&] {

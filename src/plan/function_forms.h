@@ -9,6 +9,10 @@ namespace regard {
 /// Sets the mask that is the condition `keep`, or says why there is none.
 Status set_mask(const function::Function& keep, Problem& words);
 
+/// Sets the mask of those conditions of `keep` that are edges of a window, if there are some; it hides
+/// nothing that `keep` shows.
+void set_edges(const function::Function& keep, Problem& words);
+
 /// Sets the soft cap and the bias that make the score, and says which captured tensor is the bias. `words`
 /// already has the mask; `gradients` are the tensors whose gradient is written.
 Result<std::optional<CapturedAsWord>> set_score(const function::Function& score,

@@ -89,22 +89,36 @@ std::optional<Window> window_of(const Function& keep) {
   return window;
 }
 
+void set_window(const Window& window, Problem& words) {
+  const bool top = window.top_left.value_or(false);
+  if (window.left < 0 && window.right == 0) {
+    words.mask = top ? Mask::causal_top_left : Mask::causal;
+    return;
+  }
+  words.mask = top ? Mask::window_top_left : Mask::window;
+  words.window_left = window.left;
+  words.window_right = window.right;
+  words.sink_tokens = window.sink_tokens;
+}
+
 }  // namespace
 
 Status set_mask(const Function& keep, Problem& words) {
   if (words.mask != Mask::none) return invalid("there is a mask beside keep");
   const std::optional<Window> window = window_of(keep);
   if (!window) return invalid("no word says keep");
-  const bool top = window->top_left.value_or(false);
-  if (window->left < 0 && window->right == 0) {
-    words.mask = top ? Mask::causal_top_left : Mask::causal;
-    return {};
-  }
-  words.mask = top ? Mask::window_top_left : Mask::window;
-  words.window_left = window->left;
-  words.window_right = window->right;
-  words.sink_tokens = window->sink_tokens;
+  set_window(*window, words);
   return {};
+}
+
+void set_edges(const Function& keep, Problem& words) {
+  std::vector<NodeIndex> conditions;
+  collect(keep, keep.root, Operation::logical_and, conditions);
+  Window window;
+  bool found = false;
+  for (const NodeIndex condition : conditions)
+    if (const std::optional<PlaceSum> edge = at_most_0(keep, condition)) found |= window.add_edge(*edge);
+  if (found) set_window(window, words);
 }
 
 }  // namespace regard

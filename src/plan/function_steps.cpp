@@ -10,6 +10,7 @@ using function::Function;
 using function::Kind;
 using function::Node;
 using function::NodeIndex;
+using function::Variable;
 
 /// Adds the nodes that a root needs, operands first.
 class Writer {
@@ -39,9 +40,20 @@ class Writer {
                       .bits = node.kind == Kind::number ? numbers_.of[node.which].bits : node.bits,
                       .operands = {-1, -1, -1, -1}};
     if (step.count > 0) step.operand = function_.tree[node.operands[0]].type;
-    for (int i = 0; i < step.count; ++i)
+    if (node.kind == Kind::variable) depend(step, static_cast<Variable>(node.which));
+    for (int i = 0; i < step.count; ++i) {
       step.operands[i] = step_of(node.operands[static_cast<std::size_t>(i)]);
+      const FunctionStep& operand = steps_[static_cast<std::size_t>(step.operands[i])];
+      step.by_row |= operand.by_row;
+      step.by_key |= operand.by_key;
+    }
     return step;
+  }
+
+  static void depend(FunctionStep& step, Variable variable) {
+    const bool is_score = variable == Variable::s;
+    step.by_row = is_score || variable == Variable::q || variable == Variable::p || variable == Variable::tq;
+    step.by_key = is_score || variable == Variable::kv || variable == Variable::tk;
   }
 
   const Function& function_;
@@ -73,6 +85,16 @@ Result<FunctionSteps> function_steps(const Problem& p) {
   }
   call.count = static_cast<i32>(result.steps.size());
   call.derivative_count = static_cast<i32>(result.derivatives.size());
+  return result;
+}
+
+Result<FunctionSteps> mask_steps(const Problem& p) {
+  const Result<Functions> functions = functions_of(p);
+  if (!functions) return tl::unexpected(functions.error());
+  FunctionSteps result;
+  result.call.keep = Writer(functions->keep, p.numbers, result.steps).step_of(functions->keep.root);
+  result.call.score = result.call.slope = -1;
+  result.call.count = result.call.end_of_values = static_cast<i32>(result.steps.size());
   return result;
 }
 

@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// The same in every call of a problem.
+/// The same in every call of a problem, where the generic kernels interpret all functions or the mask alone.
 struct FunctionSteps {
   std::vector<FunctionStep> steps;
   std::vector<FunctionDerivative> derivatives;
@@ -22,5 +22,8 @@ struct FunctionSteps {
 
 /// The steps of a problem that has a function; in bwd with the derivatives.
 Result<FunctionSteps> function_steps(const Problem&);
+
+/// The steps of the mask of a problem that has `keep`, without those of the score.
+Result<FunctionSteps> mask_steps(const Problem&);
 
 }  // namespace regard

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "plan/function_steps.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
 
@@ -21,12 +22,17 @@ struct CapturedAsWord {
 struct FunctionWords {
   Problem problem;                       ///< of the words
   Problem functions;                     ///< as the caller gave it
-  std::optional<CapturedAsWord> tensor;  ///< the one that the functions read, if they read one
+  std::optional<CapturedAsWord> tensor;  ///< the one that becomes a bias, if there is one
+  std::optional<FunctionSteps> mask;     ///< `keep`, if the first stage writes it as bits
 };
 
 /// Causal masks and windows on both diagonals, sink tokens, a soft cap, ALiBi, elementwise bias. Fails, with
 /// the reason, if words do not say all functions of the problem, which must have one.
 Result<FunctionWords> in_words(const Problem&);
+
+/// The same where `keep` becomes the word `bits`, and the score another word if there is one. Fails if there
+/// is no `keep`, or if words do not say the score.
+Result<FunctionWords> in_bits(const Problem&);
 
 /// What words require of the tensor that they read, and what happens to others; for a plan with such a
 /// tensor.

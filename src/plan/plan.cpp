@@ -267,17 +267,23 @@ Result<Plan> plan_interpreted(const Problem& problem, const Target& target, cons
   return planned;
 }
 
-Result<Plan> plan_words(const FunctionWords& words, const Target& target, const PlanOptions& options,
+Result<Plan> plan_words(FunctionWords found, const Target& target, PlanOptions options,
                         Explanation* explanation) {
+  options.words = std::make_shared<const FunctionWords>(std::move(found));
+  const FunctionWords& words = *options.words;
   Result<Plan> planned = plan_sequences(words.problem, target, options, explanation);
-  const auto shared = std::make_shared<const FunctionWords>(words);
-  if (planned) planned->words = shared;
   if (explanation == nullptr || explanation->problem.empty()) return planned;
-  if (explanation->plan) explanation->plan->words = shared;
-  explanation->problem = print(shared->functions);
-  explanation->functions = fmt::format("its functions are planned as words: {}", print(shared->problem));
-  if (shared->tensor) explanation->functions += "; " + condition_of(*shared, target.on_cpu());
+  explanation->problem = print(words.functions);
+  explanation->functions = fmt::format("its functions are planned as words: {}", print(words.problem));
+  if (words.mask) explanation->functions += "; its first stage writes the bits";
+  if (words.tensor) explanation->functions += "; " + condition_of(words, target.on_cpu());
   return planned;
+}
+
+/// Keep as bits; or why not.
+Result<FunctionWords> bits_on(const Target& target, const Problem& problem) {
+  if (!target.on_cpu()) return invalid("only CPU targets have a stage that writes them");
+  return in_bits(problem);
 }
 
 }  // namespace
@@ -344,11 +350,20 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   }
   if (options.functions == FunctionsBy::interpreted)
     return plan_interpreted(problem, target, options, explanation, "functions=interpreted");
-  Result<FunctionWords> words = in_words(problem);
-  if (words) return plan_words(*words, target, options, explanation);
-  if (options.functions == FunctionsBy::words)
-    return refused(fmt::format("functions=words is not possible: {}; leave it out", words.error().message));
-  return plan_interpreted(problem, target, options, explanation, words.error().message);
+  std::string why;
+  if (options.functions != FunctionsBy::bits) {
+    Result<FunctionWords> words = in_words(problem);
+    if (words) return plan_words(std::move(*words), target, options, explanation);
+    why = words.error().message;
+  }
+  if (options.functions != FunctionsBy::words) {
+    Result<FunctionWords> bits = bits_on(target, problem);
+    if (bits) return plan_words(std::move(*bits), target, options, explanation);
+    if (options.functions == FunctionsBy::bits) why = bits.error().message;
+  }
+  if (options.functions == FunctionsBy::any)
+    return plan_interpreted(problem, target, options, explanation, why);
+  return refused(fmt::format("functions={} is not possible: {}; leave it out", word(options.functions), why));
 }
 
 }  // namespace regard

@@ -41,7 +41,7 @@ struct Plan {
   const Target* target = nullptr;
   Family family = Family::forward;
   bool generic = false;       ///< by the slower kernel that takes everything
-  std::vector<Stage> stages;  ///< 1 to 3, run in order
+  std::vector<Stage> stages;  ///< 1 to 4, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
   int workers =
@@ -50,6 +50,7 @@ struct Plan {
   int rotated_q = WorkspaceLayout::none;       ///< the part with the queries after rope
   int function = WorkspaceLayout::none;        ///< the part with `steps` and the tensors that they read
   std::shared_ptr<const FunctionSteps> steps;  ///< of a problem's functions, where a kernel interprets them
+  int bits = WorkspaceLayout::none;  ///< the part with the bits of a mask, which the first stage writes
   std::shared_ptr<const FunctionWords> words;  ///< where words stand in for the functions of the caller
   int scratch = WorkspaceLayout::none;         ///< cpu: the part with the private memory of all threads
   double cost_seconds = 0;                     ///< the cost model's estimate
@@ -69,9 +70,10 @@ using Choose = std::function<Result<std::string>(const Problem&, const Target&, 
 const Problem& given_problem(const Plan&);
 
 /// By what the functions of a problem are computed.
-#define REGARD_FUNCTIONS_BY(X)                                             \
-  X(any, "any", "by words where they say the functions, else interpreted") \
-  X(words, "words", "by words, or refused")                                \
+#define REGARD_FUNCTIONS_BY(X)                                                           \
+  X(any, "any", "by words where they say the functions, else by bits, else interpreted") \
+  X(words, "words", "by words, or refused")                                              \
+  X(bits, "bits", "keep by bits that a stage writes, score by words, or refused")        \
   X(interpreted, "interpreted", "interpreted, or refused")
 #define REGARD_ENUMERATOR(name, word, doc) name,
 enum class FunctionsBy : std::uint8_t { REGARD_FUNCTIONS_BY(REGARD_ENUMERATOR) };
@@ -88,6 +90,7 @@ struct PlanOptions {
   std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known
   Choose choose;         ///< the caller's own choice, or empty
   FunctionsBy functions = FunctionsBy::any;
+  std::shared_ptr<const FunctionWords> words;  ///< what stands in for the functions; plan() sets it
 };
 
 /// What decides among accepted candidates; each takes precedence over those above it. Where a problem is

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/function_bits.h"
+#include "plan/function_words.h"
 #include "plan/kernels/kernels.h"
 
 namespace regard {
@@ -14,6 +16,7 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
   Plan plan;
   plan.problem = problem;
   plan.target = &target;
+  plan.words = options.words;
   plan.workers = workers(target, options);
   plan.split_keys = problem.sk;
   return plan;
@@ -59,10 +62,23 @@ void append_first(Plan& plan) {
       plan.workspace.add("rotated_q", product({query_tokens(p), p.hq, rotated_q_columns(p), bytes}));
 }
 
+/// Kernels read the mask as the word `bits`.
+void write_bits_first(Plan& plan) {
+  if (plan.words == nullptr || !plan.words->mask) return;
+  const FunctionSteps& mask = *plan.words->mask;
+  const BitsShape shape(plan.problem, mask);
+  if (shape.bytes() == 0) return;
+  plan.steps = {plan.words, &mask};
+  plan.function = plan.workspace.add("function", mask.bytes());
+  plan.bits = plan.workspace.add("bits", shape.bytes());
+  plan.stages.insert(plan.stages.begin(), write_bits_on_cpu(plan, shape));
+}
+
 }  // namespace
 
 Result<Plan> finish(Plan plan) {
   append_first(plan);
+  write_bits_first(plan);
   std::int64_t scratch = 0;
   for (const Stage& stage : plan.stages) {
     scratch = std::max(scratch, stage.scratch_bytes);

@@ -24,8 +24,9 @@ std::int64_t rotated_q_columns(const Problem&);
 /// What the stage that writes new tokens reads and writes.
 double bytes_of_append(const Problem&);
 
-/// Puts that stage first if forward writes a cache. Sizes the scratch memory for the stage that needs most on
-/// every thread, and lays out the workspace.
+/// Puts that stage first if forward writes a cache, and before it one that writes the bits of a mask that is
+/// a function. Sizes the scratch memory for the stage that needs most on every thread, and lays out the
+/// workspace.
 Result<Plan> finish(Plan);
 
 /// On a CPU: whether vectors multiply pairs of bf16, as in decode (kernels/cpu/product.h); whether the tile

@@ -1,4 +1,5 @@
-// Functions of the score and the mask, interpreted by the generic kernels, and as words, against the oracle.
+// Functions of the score and the mask, interpreted by the generic kernels, as words, and as bits, against the
+// oracle.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -251,6 +252,112 @@ TEST(FunctionsInWords, AreRight) {
                              "tensors=m:fp32[4] ") +
                      more,
                  {"", "generic", 2, 1, "words"});
+}
+
+const std::vector<std::string> masks = {
+    "keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]",
+    "keep=(kv<4||q-kv<9)&&kv<=p&&seen[h] tensors=seen:bool[1]",
+    "keep=(kv*40503+q)%7<3",
+    "keep=(q//8==kv//8)!=(h<2)&&p-kv<50",
+    "keep=kv<=p||kv<past[b] tensors=past:int32[1]",
+    "keep=m[b,h,q//8,kv//8] tensors=m:bool[4]",
+    "keep=float(kv)*w[kv]<float(q)&&tk!=tq tensors=w:fp32[1]",
+    "keep=kv<7 score=s+m[b,h,q,kv] tensors=m:fp32[4]",
+    "keep=m[0,0,q,kv]>0.0||kv==0 score=s+m[b,h,q,kv] tensors=m:fp32[4]",
+    "keep=false",
+};
+
+/// All kernels of a CPU, after the stage that writes the bits.
+std::vector<Path> readers_of_bits(Pass pass) {
+  if (pass == Pass::bwd) return {{"", "backward", 2, 1, "bits"}, {"", "generic", 2, 1, "bits"}};
+  return {{"", "forward", 2, 1, "bits"}, {"", "decode", 2, 1, "bits"}, {"", "generic", 2, 1, "bits"}};
+}
+
+TEST(FunctionsAsBits, AreRight) {
+  for (const std::string& mask : masks) {
+    const std::string function = " " + mask;
+    expect_right_by_each("fwd fp32 b=2 hq=4 hk=2 sq=11 sk=367 d=16 lse" + function,
+                         readers_of_bits(Pass::fwd));
+    expect_right_by_each("bwd bf16 b=2 hq=4 hk=2 sq=71 sk=67 d=16" + function, readers_of_bits(Pass::bwd));
+  }
+}
+
+TEST(FunctionsAsBits, AreRightBesideEveryWord) {
+  const std::string function =
+      " score=s-slope[h]*abs(kv-p) keep=kv!=q+3&&kv<=p+2&&m[b,q,kv] tensors=slope:fp32[1],m:bool[3]";
+  for (const char* word :
+       {"mask=window:9,3,sink=2", "ranges", "lengths mask=causal", "varlen lengths sink", "dropout=0.3 sink",
+        "layout=bhsd batch_invariant", "paged=16 lengths", "paged=16 table=sglang",
+        "cache=4 lengths snew=1 left_padding", "kv=fp8 descale=head paged=16 lengths",
+        "cache=4 lengths snew=1 rope=half rotary=16"})
+    expect_right_by_each(std::string("fwd bf16 b=3 hq=4 hk=2 sq=3 sk=70 d=16 lse ") + word + function,
+                         {{"", "", 2, 1, "bits"}, {"", "generic", 2, 1, "bits"}});
+  for (const char* word : {"lengths", "varlen", "dropout=0.2 dlse sink", "deterministic", "mask=causal"})
+    expect_right_by_each(std::string("bwd bf16 b=3 hq=4 hk=2 sq=13 sk=66 d=8 ") + word + function,
+                         readers_of_bits(Pass::bwd));
+}
+
+/// A random mask of all operations on whole numbers.
+class RandomMask {
+ public:
+  explicit RandomMask(unsigned seed) : random_(seed) {}
+
+  std::string condition(int depth) {
+    if (depth == 0) return of({"kv<=p", "doc[q]==doc[kv]", "m[q//8,kv//8]", "q!=kv+3", "h==1", "kv<90"});
+    switch (pick(6)) {
+      case 0:
+        return "(" + condition(depth - 1) + "&&" + condition(depth - 1) + ")";
+      case 1:
+        return "(" + condition(depth - 1) + "||" + condition(depth - 1) + ")";
+      case 2:
+        return "!(" + condition(depth - 1) + ")";
+      case 3:
+        return "where(" + condition(0) + "," + condition(depth - 1) + "," + condition(depth - 1) + ")";
+      default:
+        return "(" + number(depth - 1) + of({"<", "<=", "==", "!=", ">", ">="}) + number(depth - 1) + ")";
+    }
+  }
+
+ private:
+  std::string number(int depth) {
+    if (depth == 0)
+      return of({"q", "kv", "p", "h", "doc[q]", "doc[kv]", "doc[q-kv]", "7", "64", "-3", "2147483647"});
+    const std::string x = number(depth - 1), y = number(depth - 1);
+    switch (pick(5)) {
+      case 0:
+        return of({"abs(", "-(", "~(", "int(h<2)*(", "sign("}) + x + ")";
+      case 1:
+        return of({"min(", "max("}) + x + "," + y + ")";
+      case 2:
+        return "where(" + condition(0) + "," + x + "," + y + ")";
+      case 3:
+        return "(" + x + of({"//", "%", "<<", ">>"}) + of({"8", "64", "5", "-7", "0", y.c_str()}) + ")";
+      default:
+        return "(" + x + of({"+", "-", "*", "&", "|", "^"}) + y + ")";
+    }
+  }
+  std::string of(std::initializer_list<const char*> some) {
+    return *(some.begin() + pick(static_cast<int>(some.size())));
+  }
+  int pick(int n) { return std::uniform_int_distribution(0, n - 1)(random_); }
+
+  std::mt19937 random_;
+};
+
+/// Intervals decide many tiles of these.
+TEST(FunctionsAsBits, AtRandom) {
+  for (unsigned seed = 0; seed < 100; ++seed)
+    expect_right("fwd fp32 b=1 h=2 sq=130 sk=200 d=4 lse keep=(" + RandomMask(seed).condition(3) +
+                     "||kv==q)&&(doc[0]==7||m[0,0]||kv>=0) tensors=doc:int32[1],m:bool[2]",
+                 {"", "generic", 2, 1, "bits"});
+}
+
+TEST(FunctionsAsBits, AreThoseOfEveryTarget) {
+  std::vector<Path> paths;
+  for (const std::string& target : runnable_targets())
+    if (!is_gpu(target)) paths.push_back({target, "generic", 2, 1, "bits"});
+  for (const std::string& mask : masks)
+    expect_right_by_each("fwd fp32 b=2 hq=4 hk=2 sq=70 sk=67 d=8 " + mask, paths);
 }
 
 /// A case with another tensor in place of the captured one.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 
 #include "base/text.h"
@@ -55,18 +57,19 @@ class OnGpu {
   std::array<void*, REGARD_ROLE_COUNT> memory_{};
 };
 
-/// The workspace of a plan, on the device where it runs. It starts as NaN, and the memory after it must stay
-/// NaN.
+/// The workspace of a plan, on the device where it runs. It starts as NaN, every fourth one as zeros, and the
+/// memory after it must stay NaN.
 class Workspace {
  public:
   explicit Workspace(const regard_plan* plan)
       : bytes_(regard_plan_workspace_bytes(plan)),
         poisoned_(static_cast<std::size_t>(bytes_) + guard + 64, 0xff) {
-    if (regard_plan_on_gpu(plan) == 0) {
-      const auto address = reinterpret_cast<std::uintptr_t>(poisoned_.data());
-      data_ = poisoned_.data() + ((address + 63) / 64 * 64 - address);
-      return;
-    }
+    static std::atomic<unsigned> number{0};
+    const bool on_gpu = regard_plan_on_gpu(plan) != 0;
+    const auto address = reinterpret_cast<std::uintptr_t>(poisoned_.data());
+    data_ = poisoned_.data() + (on_gpu ? 0 : (address + 63) / 64 * 64 - address);
+    if (number++ % 4 == 0) std::fill_n(data_, bytes_, std::uint8_t{0});
+    if (!on_gpu) return;
     expect_ok(regard_memory_allocate(regard_plan_target(plan), bytes_ + guard, &on_gpu_));
     expect_ok(regard_memory_copy(on_gpu_, poisoned_.data(), bytes_ + guard));
     data_ = static_cast<std::uint8_t*>(on_gpu_);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "plan/kernel.h"
 #include "plan/plan.h"
 #include "plan/target.h"
 
@@ -174,6 +175,59 @@ TEST(FunctionsInWords, HaveTheKernelsOfTheirWords) {
   }
 }
 
+/// Sizes of a problem of two sequences with four heads, and how many matrices of bits its mask has.
+struct AsBits {
+  const char *function, *words;
+  std::int64_t matrices;
+};
+
+TEST(FunctionsAsBits, HaveTheKernelsOfBits) {
+  const AsBits cases[] = {
+      {"keep=kv<7", "bits", 1},
+      {"keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]", "bits mask=causal", 2},
+      {"keep=kv%3<h&&q-kv<40", "bits mask=window:39,-1,top_left", 4},
+      {"keep=kv!=q&&b+hk<2 score=3.0*tanh(s/3.0)", "bits softcap=3", 8},
+      {"keep=kv!=q lengths", "bits lengths", 2},
+      {"keep=kv<=p&&q!=kv mask=window:9,9", "bits mask=window:9,9", 1},
+  };
+  for (const auto& [function, word, matrices] : cases) {
+    for (const std::string pass : {"fwd", "bwd"}) {
+      const std::string sizes = pass + " bf16 b=2 hq=4 hk=2 sq=640 sk=960 d=64 ";
+      const Target& target = **find_target("cpu-avx2");
+      const Result<Plan> of_function = plan(*parse(sizes + function), target, {}),
+                         of_word = plan(*parse(sizes + word), target, {});
+      ASSERT_TRUE(of_function && of_word) << function;
+      ASSERT_EQ(of_function->stages.size(), of_word->stages.size() + 1) << function;
+      EXPECT_EQ(of_function->stages[0].kernel->name, "cpu_generic_forward");
+      EXPECT_EQ(of_function->stages[0].grid, 10 * matrices) << function;
+      for (std::size_t i = 0; i < of_word->stages.size(); ++i)
+        EXPECT_EQ(print(of_function->stages[i + 1].key), print(of_word->stages[i].key)) << function;
+      EXPECT_EQ(of_function->workspace.bytes_of("bits"), matrices * 640 * 960 / 8) << function;
+    }
+  }
+}
+
+TEST(FunctionsAsBits, TakeAtMost64MiB) {
+  const Target& target = **find_target("cpu-avx2");
+  const auto bits_of = [&target](const std::string& sizes) {
+    const Result<Plan> made = plan(*parse("fwd bf16 d=64 " + sizes + " keep=kv!=q"), target, {});
+    return made ? made->workspace.bytes_of("bits") : -1;
+  };
+  EXPECT_EQ(bits_of("b=9 h=9 sq=16384 sk=32768"), 64 << 20);
+  EXPECT_EQ(bits_of("b=9 h=9 sq=16385 sk=32768"), 0);
+  EXPECT_EQ(bits_of("sq=1000 sk=0"), 0);
+  PlanOptions options;
+  options.functions = FunctionsBy::bits;
+  EXPECT_EQ(plan(*parse("fwd bf16 d=64 sq=16385 sk=32768 keep=kv!=q"), target, options).error().message,
+            "functions=bits is not possible: its bits would take more than 64 MiB; leave it out");
+  EXPECT_EQ(plan(*parse("fwd bf16 d=64 s=9 score=s*2.0"), target, options).error().message,
+            "functions=bits is not possible: there is no keep, and a score is not a mask; leave it out");
+  EXPECT_EQ(plan(*parse("fwd bf16 d=64 s=9 bits keep=kv!=q"), target, options).error().message,
+            "functions=bits is not possible: there are bits beside keep; leave it out");
+  EXPECT_EQ(plan(*parse("fwd bf16 d=64 s=9 keep=kv!=q"), **find_target("sm_90a"), options).error().message,
+            "functions=bits is not possible: only CPU targets have a stage that writes them; leave it out");
+}
+
 TEST(FunctionsInWords, AreAskedForOrRefused) {
   const Target& target = **find_target("cpu-generic");
   const auto refusal = [&target](const std::string& function, FunctionsBy by) {
@@ -191,6 +245,8 @@ TEST(FunctionsInWords, AreAskedForOrRefused) {
   EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::words),
             "functions=words is not possible: no word says keep; leave it out");
   EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::any),
+            "its functions are planned as words: " + words + " bits; its first stage writes the bits");
+  EXPECT_EQ(refusal("keep=kv<7 score=s*2.0", FunctionsBy::any),
             "its functions are not planned as words: no word says keep; only generic kernels interpret them");
   EXPECT_EQ(refusal("mask=causal", FunctionsBy::words),
             "functions=words is for a problem with score or keep; leave it out");

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/generic_layout.h"
 #include "plan/cost.h"
+#include "plan/function_bits.h"
 #include "plan/function_steps.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
@@ -45,9 +46,19 @@ std::int64_t bias_matrices(const Problem& p) {
   return product({has_batches(p.bias) ? p.b : 1, has_heads(p.bias) ? p.hq : 1});
 }
 
+/// What is interpreted is computed for a vector of keys at a time.
+Seconds seconds_to_write_bits(const Plan& plan, const Stage& stage) {
+  constexpr double steps_per_second = 4e9;
+  const double rows = static_cast<double>(stage.grid) * GenericLayout::tile_rows;
+  const auto steps = static_cast<double>(stage.schedule.as<GenericSchedule>().steps);
+  return rows * static_cast<double>(plan.problem.sk) * steps / steps_per_second /
+         busy_workers(plan, stage, 1);
+}
+
 /// The kernels perform about one multiply-add at a time.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double flops_per_second = 1.5e9;
+  if (stage.schedule.as<GenericSchedule>().row != 0) return seconds_to_write_bits(plan, stage);
   return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) /
          busy_workers(plan, stage, 1);
 }
@@ -71,6 +82,20 @@ Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& tar
   return one_stage(problem, target, options,
                    stage_of(problem, target, cpu_generic_backward, &tile, grid.total(),
                             GenericLayout(problem.d, problem.dv).backward_bytes()));
+}
+
+Stage write_bits_on_cpu(const Plan& plan, const BitsShape& shape) {
+  const Problem& p = plan.problem;
+  const Target& target = *plan.target;
+  const GenericSchedule schedule{shape.strides(), nullptr, std::ssize(plan.steps->steps)};
+  const std::int64_t grid =
+      product({shape.batches, shape.heads, ceil_divide(p.sq, GenericLayout::tile_rows)});
+  Stage stage = stage_of(p, target, cpu_generic_forward, first_tile(target, cpu_generic_forward.name), grid,
+                         GenericLayout::mask_bytes(schedule.steps));
+  stage.schedule = Schedule(schedule);
+  stage.schedule.point(&GenericSchedule::function, plan.function);
+  stage.schedule.point(&GenericSchedule::words, plan.bits);
+  return stage;
 }
 
 const Kernel cpu_generic_forward{

@@ -37,6 +37,10 @@ MakePlan plan_cpu_backward;
 extern const Kernel cpu_generic_forward, cpu_generic_backward;
 MakePlan plan_cpu_generic_forward, plan_cpu_generic_backward;
 
+/// The stage that writes the bits of a mask that is a function (plan/function_bits.h).
+struct BitsShape;
+Stage write_bits_on_cpu(const Plan&, const BitsShape&);
+
 /// The stage that writes new tokens into the cache and, with rope, rotates the queries.
 Stage append_on_cpu(const Problem&, const Target&);
 Stage append_on_gpu(const Problem&, const Target&);

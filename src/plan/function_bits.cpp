@@ -1,0 +1,43 @@
+#include "plan/function_bits.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "kernels/cpu/generic_layout.h"
+#include "plan/sizes.h"
+
+namespace regard {
+namespace {
+
+using function::Variable;
+
+bool reads(const FunctionSteps& mask, std::initializer_list<Variable> variables) {
+  return std::ranges::any_of(mask.steps, [variables](const FunctionStep& step) {
+    return step.kind == function::Kind::variable &&
+           std::ranges::find(variables, static_cast<Variable>(step.which)) != variables.end();
+  });
+}
+
+}  // namespace
+
+BitsShape::BitsShape(const Problem& p, const FunctionSteps& mask) : rows(p.sq) {
+  if (has_own_lengths(p) || reads(mask, {Variable::b, Variable::tq, Variable::tk})) batches = p.b;
+  if (reads(mask, {Variable::h, Variable::hk})) heads = p.hq;
+  words = product({ceil_divide(p.sk, GenericLayout::tile_keys), GenericLayout::tile_keys / 32});
+}
+
+std::int64_t BitsShape::bytes() const {
+  return product({batches, heads, rows, words, 4});
+}
+
+WrittenBits BitsShape::strides() const {
+  const std::int64_t of_head = product({rows, words});
+  return {nullptr, batches > 1 ? product({heads, of_head}) : 0, heads > 1 ? of_head : 0, words};
+}
+
+Rows rows_of_bits(const Plan& plan, void* workspace) {
+  const WrittenBits strides = BitsShape(plan.problem, *plan.steps).strides();
+  return {plan.workspace.at(plan.bits, workspace), strides.batch, strides.head, strides.row};
+}
+
+}  // namespace regard
