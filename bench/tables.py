@@ -35,6 +35,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "scaling": ("scaling", cost_tables.scaling, True),
     "vllm": ("vllm", cpu_cache_tables.vllm, True),
     "latent": ("latent", cpu_cache_tables.latent, True),
+    "functions": ("functions", cost_tables.functions, True),
     "gpu": ("gpu", gpu_tables.cells, True),
     "gpu-summary": ("gpu", gpu_tables.summary, False),
     "backward": ("backward", gpu_tables.backward, True),

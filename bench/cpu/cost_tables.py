@@ -60,6 +60,17 @@ def sweep(lines: list[Line]) -> list[str]:
     return [*paragraph(text), *table(head, rows)]
 
 
+def functions(lines: list[Line]) -> list[str]:
+    rows = []
+    for line in lines:
+        flex = f"{line['of_flex']:.1f}" if "of_flex" in line else "–"
+        numbers = [f"{line['visible']:.3f}", f"{line['ms']['mask']:.2f}", f"{line['of_plain']:.2f}"]
+        rows.append([line["cell"], *numbers, flex])
+    text = f"{provenance(lines)} 16 heads, d = 64."
+    head = ["mask", "visible", "ms", "rate per visible pair ÷ plain", "FlexAttention's time ÷ ours"]
+    return [*paragraph(text), *table(head, rows)]
+
+
 def efficiency(lines: list[Line], field: str) -> str:
     """Parallel efficiency from one core (first line) to all (last line) by that field; "–" if it was not measured."""
     first, last = lines[0], lines[-1]
