@@ -26,7 +26,7 @@ Result<Type> type_of(std::string_view text) {
     if (word(type) == text) return type;
     words.push_back(word(type));
   }
-  return invalid(fmt::format("{} is no type of a tensor that a function reads{}", in_quotes(text),
+  return invalid(fmt::format("{} is not a type of tensor that a function reads{}", in_quotes(text),
                              suggestion(text, words)));
 }
 
@@ -38,7 +38,7 @@ Result<Captured> declared(std::string_view text) {
   Captured tensor;
   tensor.name = text.substr(0, colon);
   if (!is_name(tensor.name))
-    return invalid(fmt::format("{} is no name; one has letters, digits and _", in_quotes(tensor.name)));
+    return invalid(fmt::format("{} is not a name; names have letters, digits and _", in_quotes(tensor.name)));
   if (has_meaning(tensor.name))
     return invalid(fmt::format("{} has a meaning in functions; choose another name", in_quotes(tensor.name)));
   const Result<Type> type = type_of(text.substr(colon + 1, bracket - colon - 1));

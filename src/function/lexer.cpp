@@ -73,7 +73,7 @@ Status Lexer::advance() {
     length = length_of_number(rest, real);
     token_.kind = real ? Token::Kind::real : Token::Kind::integer;
     if (length < rest.size() && continues_name(rest[length]))
-      return wrong_at(place_, fmt::format("{} is no number", in_quotes(rest.substr(0, length + 1))));
+      return wrong_at(place_, fmt::format("{} is not a number", in_quotes(rest.substr(0, length + 1))));
   } else {
     token_.kind = Token::Kind::sign;
     length = sign_at(rest).size();

@@ -143,8 +143,9 @@ class Parser {
         std::from_chars(digits.text.data(), digits.text.data() + digits.text.size(), value);
     if (negative) value = -value;
     if (error != std::errc{} || value > INT32_MAX || value < INT32_MIN)
-      return wrong_at(digits.place, fmt::format("{} is no int32; {}.0 would be fp32", in_quotes(digits.text),
-                                                shortened(std::string(digits.text), 20)));
+      return wrong_at(digits.place,
+                      fmt::format("{} is not an int32; {}.0 would be fp32", in_quotes(digits.text),
+                                  shortened(std::string(digits.text), 20)));
     if (Status status = lexer_.advance(); !status) return tl::unexpected(status.error());
     return function_.tree.constant(static_cast<std::int32_t>(value));
   }
@@ -257,8 +258,8 @@ class Parser {
     return wrong_at(
         name.place,
         near.empty()
-            ? fmt::format("{} is no name here; tensors are declared in tensors=", in_quotes(name.text))
-            : fmt::format("{} is no name here; {} is", in_quotes(name.text), in_quotes(near)));
+            ? fmt::format("{} is not a name here; tensors are declared in tensors=", in_quotes(name.text))
+            : fmt::format("{} is not a name here; {} is", in_quotes(name.text), in_quotes(near)));
   }
   tl::unexpected<Error> unexpected(std::string_view instead) const {
     const Token& token = lexer_.token();

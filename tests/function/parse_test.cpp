@@ -79,7 +79,7 @@ TEST(FunctionText, ARefusalNamesThePlace) {
     Purpose purpose;
     const char *text, *sentence;
   } cases[] = {
-      {Purpose::score, "s+slop[h]", "'slop' is no name here; 'slope' is, at character 3"},
+      {Purpose::score, "s+slop[h]", "'slop' is not a name here; 'slope' is, at character 3"},
       {Purpose::keep, "kv<=q<3", "comparisons do not chain; join two by '&&', at character 6"},
       {Purpose::keep, "kv-q",
        "a condition is required here, not int32; compare with a number, as in x!=0, at "
@@ -94,7 +94,7 @@ TEST(FunctionText, ARefusalNamesThePlace) {
       {Purpose::score, "(s", "the text ends where ')' belongs, at character 3"},
       {Purpose::score, "s $ 2", "'$' means nothing here, at character 3"},
       {Purpose::score, "s+99999999999",
-       "'99999999999' is no int32; 99999999999.0 would be fp32, at character 3"},
+       "'99999999999' is not an int32; 99999999999.0 would be fp32, at character 3"},
       {Purpose::score, "s=2;s", "'s' has a meaning already; choose another name, at character 1"},
       {Purpose::score, "", "the text ends where a number, a name or '(' belongs, at character 1"},
   };
@@ -123,7 +123,7 @@ TEST(FunctionText, HasLimits) {
   EXPECT_EQ(parse_tensors("kv:fp32[1]").error().message,
             "'kv' has a meaning in functions; choose another name");
   EXPECT_EQ(parse_tensors("a:fp16[1]").error().message,
-            "'fp16' is no type of a tensor that a function reads; did you mean 'fp32'?");
+            "'fp16' is not a type of tensor that a function reads; did you mean 'fp32'?");
   EXPECT_EQ(parse_tensors("a:fp32[5]").error().message, "a has 0 to 4 dimensions, not '5'");
 }
 

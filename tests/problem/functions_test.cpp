@@ -66,7 +66,8 @@ TEST(FunctionWords, OfAWrongFunctionAreRefused) {
   const struct {
     const char *written, *sentence;
   } cases[] = {
-      {"score=s-slop[h] tensors=slope:fp32[1]", "score: 'slop' is no name here; 'slope' is, at character 3"},
+      {"score=s-slop[h] tensors=slope:fp32[1]",
+       "score: 'slop' is not a name here; 'slope' is, at character 3"},
       {"keep=s",
        "keep: a condition is required here, not fp32; compare with a number, as in x!=0, at character 1"},
       {"score=", "score needs a text, as in score=s*2.0"},

@@ -95,7 +95,7 @@ def test_gradients_of_tensors():
     ("options", "sentence"),
     [
         ({"score": 5}, "score is of type int; it must be text such as 's\\*2.0'"),
-        ({"score": "s-slop[h]", "tensors": {"slope": np.ones(3, np.float32)}}, "'slop' is no name here; 'slope' is"),
+        ({"score": "s-slop[h]", "tensors": {"slope": np.ones(3, np.float32)}}, "'slop' is not a name here; 'slope' is"),
         ({"score": "s+w[h]", "tensors": [1]}, "tensors is of type list; it must be a dict of arrays by the names"),
         (
             {"score": "s+w[h]", "tensors": {"w": np.ones(3)}},

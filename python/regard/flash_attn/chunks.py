@@ -34,7 +34,7 @@ def chunk_ranges(q: Tensor, keys: int | Tensor, chunk: int, words: dict[str, Any
 
 
 def keys_of(k: Tensor, words: dict[str, Any]) -> int | Tensor:
-    """How many keys each sequence has where they are no cache."""
+    """How many keys each sequence has, outside of a KV cache."""
     keys: int | Tensor = words["offsets_k"].diff() if "offsets_k" in words else k.shape[1]
     return words.get("lengths_k", keys)  # type: ignore[no-any-return]
 

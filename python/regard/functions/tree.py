@@ -47,7 +47,7 @@ def literal(value: bool | int | float) -> Node:
         return Node("true" if value else "false", type="bool")
     if isinstance(value, int):
         if not -(2**31) <= value < 2**31:
-            raise invalid(f"{value} is no int32, and functions compute whole numbers in int32")
+            raise invalid(f"{value} is not an int32, and functions compute whole numbers in int32")
         value = int(value)  # which may be of a class of its own
         node = Node(str(value) if value >= 0 else f"({value})")
         node.low = node.high = value

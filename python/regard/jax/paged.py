@@ -74,7 +74,7 @@ def paged_attention(
 
 
 def _of_heads(table: Any, heads: int, pages: int) -> Any:
-    """The pages of each head of each sequence; what is no page stays none."""
+    """The pages of each head of each sequence; negative entries stay negative."""
     first = pages * jnp.arange(heads, dtype=jnp.int32)[:, None]
     numbers = jnp.where(table[:, None] < 0, -1, table[:, None] + first)
     return numbers.reshape(-1, table.shape[1])

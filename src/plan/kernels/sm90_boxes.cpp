@@ -84,7 +84,7 @@ Status reachable(const Problem& p, const BoxedRows& tensor, const BoxesOf& of) {
   if (!is_ragged(p) || tensor.batches <= 1) return {};
   if (rows.batch % rows.row != 0)
     return refused(
-        fmt::format("{} has lengths and a batch stride of {}, which is no multiple of its row stride {}; "
+        fmt::format("{} has lengths and a batch stride of {}, which is not a multiple of its row stride {}; "
                     "family={} takes any",
                     tensor.name, rows.batch, rows.row, of.instead));
   // A ragged map counts rows over all batches, in 32 bits.

@@ -328,7 +328,7 @@ def loop(b, h, q, kv):
             lambda s, b, h, q, kv: s + torch.arange(9)[h],
             "indexes a tensor that is not closed over; close over",
         ),
-        ("keep", lambda b, h, q, kv: q.long() * 2654435761 > kv, "2654435761 is no int32, and functions compute whole"),
+        ("keep", lambda b, h, q, kv: q.long() * 2654435761 > kv, "2654435761 is not an int32, and functions"),
         (
             "keep",
             lambda b, h, q, kv: q**h < 3,
