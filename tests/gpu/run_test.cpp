@@ -239,9 +239,9 @@ const Unreachable unreachable[] = {
      "q has a stride of 513 elements"},
     {plain, [](regard_arguments& a) { a.tensor[REGARD_V].strides[2] = 0; }, "v has a stride of 0 elements"},
     {"fwd bf16 b=2 hq=8 hk=2 sq=300 sk=500 d=64 lengths",
-     [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "no multiple of its row stride"},
+     [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "not a multiple of its row stride"},
     {"fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal lengths",
-     [](regard_arguments& a) { a.tensor[REGARD_O].strides[0] += 8; }, "no multiple of its row stride"},
+     [](regard_arguments& a) { a.tensor[REGARD_O].strides[0] += 8; }, "not a multiple of its row stride"},
     {plain, shift_o, "o does not start at a multiple of 16 bytes"},
     {boxed, shift_o, "o does not start at a multiple of 16 bytes"},
 };
