@@ -41,15 +41,22 @@ class InternalError(RegardError, RuntimeError):
     """A defect of Regard: please report the message."""
 
 
+def _printable(sentence: str) -> str:
+    return _core.printable(sentence)
+
+
+_printable._dynamo_marked_constant = True  # type: ignore[attr-defined] # so that PyTorch's compiler shows the sentence
+
+
 def invalid(sentence: str) -> InvalidError:
     """An error whose message quotes text of callers (names of classes, options, other errors), with control characters
     escaped."""
-    return InvalidError(_core.printable(sentence))
+    return InvalidError(_printable(sentence))
 
 
 def wrong_type(sentence: str) -> TypeError:
     """The same for an argument that is not even the right kind of object."""
-    return TypeError(_core.printable(sentence))
+    return TypeError(_printable(sentence))
 
 
 #: The class of each status name of the C ABI; the extension raises from this table.

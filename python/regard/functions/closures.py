@@ -142,7 +142,7 @@ class _Walk:
         return tuple(parts)
 
     def _attributes_of(self, value: Any, classes: Iterator[type]) -> list[Any]:
-        """Those attributes that some code names."""
+        """Those attributes that some code names, and what runs where the value is called."""
         if _is_library(value.__name__ if isinstance(value, types.ModuleType) else ""):
             return []
         self.read_attributes = True

@@ -158,6 +158,9 @@ def test_it_is_a_function_outside_of_compiled_code_too():
     assert torch.equal(call(drawn(), None, keep), call(drawn(), None, documents(layout(19, 1))))
 
 
+CAUSAL = function(lambda b, h, i, j: j <= i)
+
+
 @pytest.mark.parametrize(
     ("compiled", "sentence"),
     [
@@ -169,13 +172,20 @@ def test_it_is_a_function_outside_of_compiled_code_too():
             lambda x: call(x, None, function(lambda b, h, i, j: j <= i)),
             "regard.torch.function traces a Python function, and is called within what PyTorch compiles; call it bef",
         ),
+        (
+            lambda x: call(x, CAUSAL, CAUSAL),
+            r"score is a regard.torch.function of \(b, h, q_idx, kv_idx\), which is for keep; one for score takes",
+        ),
     ],
 )
 def test_what_is_refused_within_compiled_code(compiled, sentence):
     with pytest.raises(torch._dynamo.exc.Unsupported, match=sentence):
         torch.compile(compiled, backend="eager", fullgraph=True)(drawn())
-    broken = torch.compile(compiled, backend="eager")  # which leaves the call to Python
-    assert torch.equal(broken(drawn()), attention(drawn(), drawn(), drawn(), causal=True))
+
+
+def test_a_graph_that_breaks_leaves_the_call_to_python():
+    compiled = torch.compile(lambda x: call(x + 0, None, lambda b, h, i, j: j <= i), backend="eager")
+    assert torch.equal(compiled(drawn()), attention(drawn(), drawn(), drawn(), causal=True))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import and_masks, or_masks
 
-import flex_functions
 import regard.torch
 from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, slope
 from regard.functions import LANGUAGE_TYPES
@@ -224,6 +223,23 @@ def test_what_a_function_depends_on_is_in_its_key(monkeypatch):
     assert len(one.tensors) == 1 and len(two.tensors) == 2
 
 
+class Documents:
+    def __init__(self, doc, window):
+        self.doc, self.window = doc, window
+
+    def __call__(self, b, h, q, kv):
+        return (self.doc[b, q] == self.doc[b, kv]) & (q - kv < self.window)
+
+
+def test_an_object_that_can_be_called_is_a_function():
+    traces = Traces()
+    one = traces.of("keep", Documents(doc, 3), CPU)
+    assert one.text == "(({0}[b,q]=={0}[b,kv])&&((q-kv)<3))" and one.tensors[0][0] is doc
+    assert traces.of("keep", Documents(doc + 1, 3), CPU).text == one.text and traces.made == 1
+    within = traces.of("keep", and_masks(Documents(doc, 4), regard.torch.function(KEEPS["causal"][0])), CPU)
+    assert canonical("keep", within.text, [doc]) == canonical("keep", "{0}[b,q]=={0}[b,kv]&&q-kv<4&&q>=kv", [doc])
+
+
 def test_closures_are_not_kept_alive():
     class Token:
         pass
@@ -369,15 +385,6 @@ def test_a_tensor_of_a_type_that_functions_do_not_read():
     wide = torch.rand(H, dtype=torch.float64)
     with pytest.raises(NotImplementedError, match="reads a tensor of torch.float64; functions read float32, bfloat16"):
         regard.torch.attention(q, k, v, score=lambda s, b, h, i, j: s + wide[h])
-
-
-def test_within_torch_compile_a_function_is_refused():
-    q, k, v = drawn()
-    attend = torch.compile(
-        lambda q: regard.torch.attention(q, k, v, keep=flex_functions.causal), backend="eager", fullgraph=True
-    )
-    with pytest.raises(Exception, match="keep is a Python function, which is not traced within what PyTorch compiles"):
-        attend(q)
 
 
 def test_names_of_tensors_are_those_of_the_function():
