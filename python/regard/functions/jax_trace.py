@@ -33,7 +33,7 @@ from .operations import (
 )
 from .places import ARGUMENTS, in_line, refused_arguments
 from .substitution import with_arrays
-from .tree import Node, converted, literal, load, operation, variable, written
+from .tree import Node, converted, literal, load, operation, variable, with_read, written
 
 _OURS = (os.path.dirname(jax.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _Number: Any = jax.ShapeDtypeStruct
@@ -172,7 +172,7 @@ class _Reader:
                 f"keep returns {closed.out_avals[0].dtype}; it must return a condition, such as kv_idx <= q_idx"
             )
         text = written(converted(root, "fp32") if purpose == "score" else root)
-        return _Trace(text, tuple(self.read))
+        return _Trace(*with_read(text, tuple(self.read)))
 
     def run(self, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, [self._array(constant) for constant in constants]))

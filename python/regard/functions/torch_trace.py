@@ -22,7 +22,7 @@ from . import LANGUAGE_TYPES
 from .aten import DEFAULT_REMEDY, MAKE_CONSTANTS, OPERATIONS, REMEDIES, keeps_its_bits, type_of
 from .closures import closure_of
 from .places import ARGUMENTS, in_line, refused_arguments
-from .tree import Node, converted, literal, load, operation, size, variable, written
+from .tree import Node, converted, literal, load, operation, size, variable, with_read, written
 
 _OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _SIZES = (
@@ -239,7 +239,7 @@ class _Record:
         if self.purpose == "keep" and root.type != "bool":
             raise invalid(f"keep returns {result.dtype}; it must return a condition, such as kv_idx <= q_idx")
         text = written(converted(root, "fp32") if self.purpose == "score" else root)
-        return _Trace(text, tuple(self._read), self.of_sizes)
+        return _Trace(*with_read(text, tuple(self._read)), self.of_sizes)
 
     def refused(self, sentence: str) -> RefusedError:
         """The error, with the line of the function where it is running."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 
 from ..errors import invalid
 
+T = TypeVar("T")
+
+_TENSOR = re.compile(r"\{(\d+)")
 _DEEPEST = 12  # brackets within brackets, before a local name takes the place of some
 
 
@@ -89,6 +93,13 @@ def written(root: Node) -> str:
     """The text, in which "{0}" is the name of a tensor and "{0.shape[1]}" one of its sizes. What is used more than once
     has a local name."""
     return _Writer(root).text
+
+
+def with_read(text: str, tensors: Sequence[T]) -> tuple[str, tuple[T, ...]]:
+    """The text, and those tensors that it reads, by new numbers: some may be read for what nothing uses."""
+    numbers = sorted({int(number) for number in _TENSOR.findall(text)})
+    renumbered = _TENSOR.sub(lambda found: f"{{{numbers.index(int(found[1]))}", text)
+    return renumbered, tuple(tensors[number] for number in numbers)
 
 
 class Named(str):

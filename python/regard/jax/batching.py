@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..functions import is_captured
 from .call import Call
 from .run import Arrays, run
 
@@ -16,6 +18,7 @@ from .run import Arrays, run
 _SEQUENCES = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
 # Their first axis is the batch, or 1 if all sequences share them.
 _SHAREABLE = ("bias", "bits", "ranges")
+_OF_BATCH = re.compile(r"\b(b|tq|tk)\b")  # what counts sequences, or all of their tokens, in functions
 _OF_EACH = ("lengths_q", "lengths_k", "lse", "grad_lse", "grad_bias")
 
 
@@ -33,10 +36,16 @@ def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) 
     """Whether the mapped calls are one call of a larger batch.
 
     Packed sequences share one row of tokens. A dropout mask depends on the index of the sequence, which starts again
-    in each mapped call. Gradients of inputs that all sequences share would be sums over all calls.
+    in each mapped call, and so does what functions may read. Gradients of inputs that all sequences share would be sums
+    over all calls.
     """
-    known = {*_SEQUENCES, *_SHAREABLE, *_OF_EACH, "alibi", "sink"}
-    if "offsets_q" in arrays or not arrays.keys() <= known or mapped.get("sink", False):
+    options = dict(call.options)
+    captured = {name for name in arrays if is_captured(name)}
+    known = {*_SEQUENCES, *_SHAREABLE, *_OF_EACH, "alibi", "sink", *captured}
+    one_for_each = any(mapped.get(name, False) for name in ("sink", *captured))
+    if "offsets_q" in arrays or one_for_each or not arrays.keys() <= known:
+        return False
+    if any(_OF_BATCH.search(options.get(name, "")) for name in ("score", "keep")) or "grads" in options:
         return False
     if call.pass_ == "fwd":
         return True
@@ -45,7 +54,7 @@ def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) 
 
 def _folded(call: Call, name: str, array: Any, mapped: bool, n: int, b: int) -> Any:
     """An array of one call as that of n calls; a mapped one has their axis in front."""
-    if name == "sink":
+    if name == "sink" or is_captured(name):
         return array
     shared = array.ndim - mapped == 1 if name == "alibi" else name in _SHAREABLE and array.shape[int(mapped)] == 1
     if shared and not mapped and not (name == "bias" and "grad_bias" in call.requested):

@@ -179,6 +179,15 @@ def test_numbers_that_become_constants_are_not_remembered():
     assert traces.made == 6
 
 
+def test_what_is_computed_for_nothing_is_not_read():
+    def score(s, b, h, q, kv):
+        _ = slope[h] * 2
+        return s + sigma[h]
+
+    found = traced("score", score)
+    assert found.text == "(s+{0}[h])" and [array is sigma for array, _, _ in found.arrays] == [True]
+
+
 def test_closures_are_not_kept_alive():
     w = jnp.ones(H)
     alive = weakref.ref(w)

@@ -10,7 +10,7 @@ import torch
 from torch.nn.attention.flex_attention import and_masks, or_masks
 
 import regard.torch
-from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, slope
+from flex_functions import KEEPS, SCORES, B, H, S, doc, kind, sink, slope
 from regard.functions import LANGUAGE_TYPES
 from regard.functions.torch_trace import Traces
 from regard.functions.tree import Named, filled
@@ -291,6 +291,15 @@ def test_operations_in_place():
         return s.sub_(kv)
 
     assert traced("score", score).text == "(((s+{0}[h])*2)-kv)"
+
+
+def test_what_is_computed_for_nothing_is_not_read():
+    def score(s, b, h, q, kv):
+        _ = slope[h] * 2
+        return s + sink[h]
+
+    found = traced("score", score)
+    assert found.text == "(s+{0}[h])" and [tensor is sink for tensor, _, _ in found.tensors] == [True]
 
 
 def branch(b, h, q, kv):
