@@ -143,6 +143,9 @@ def test_refusals(random):
 
     for name, attend in FORMS.items():
         refused(attend, f"alibi is not an option of {name}_attention", NotImplementedError, alibi=1)
+        for word in ({"score": lambda s, *_: s}, {"keep": "kv<=q"}):
+            refused(attend, f"{next(iter(word))} is not an option of {name}_attention: a function counts places in wh",
+                    NotImplementedError, **word)  # fmt: skip
         refused(attend, r"q has shape \[1, 2, 6, 16\]; it must be \[tokens, heads, dim\]", offsets=OFFSETS)
         refused(attend, "they must have the same numbers of tokens", k=jnp.concatenate((k, k), 1))
         refused(attend, "has 1 tokens of a sequence; causal attention needs two", causal=True, q=q[:, :4], k=k[:, :4],

@@ -29,6 +29,12 @@ class Problem:
         options: dict[str, Any],
         window: Any = None,
     ) -> None:
+        for option in ("score", "keep"):
+            if options.get(option) is not None:
+                raise RefusedError(
+                    f"{option} is not an option of {name}: a function counts places in whole sequences, of which a "
+                    "device has a part; attention inside shard_map takes it where the mesh splits the batch or heads"
+                )
         for option, value in options.items():
             if option not in _TAKEN and value is not None:
                 raise RefusedError(
