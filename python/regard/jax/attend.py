@@ -138,6 +138,11 @@ def refuse_others(options: dict[str, Any]) -> None:
         raise invalid(f"{name} is not an option: results of JAX are new arrays")
     if "stream" in options:
         raise invalid("stream is not an option: a program runs in the stream that XLA chooses")
+    if options.get("functions") is not None:
+        raise invalid(
+            "functions is not an option: a compiled program does not carry it; regard.explain says how functions are "
+            "computed"
+        )
     if "dtype" in options:
         raise invalid("dtype is not an option: JAX has every type that attention takes")
     if not isinstance(options.get("out", ""), (str, type(None))):

@@ -236,6 +236,12 @@ def straight_through(x):
 straight_through.defvjp(lambda x: (straight_through(x), None), lambda _, g: (g,))
 
 
+def test_how_functions_are_computed_is_no_option():
+    q, k, v = drawn()
+    with pytest.raises(ValueError, match="functions is not an option: a compiled program does not carry it; regard.ex"):
+        regard.jax.attention(q, k, v, keep="kv<=q", functions="interpreted")
+
+
 def branch(b, h, q, kv):
     if q > kv:
         return kv < 3
