@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import api
@@ -103,6 +104,7 @@ def table_of_contents(names: list[str]) -> tuple[str, dict[str, list[str]]]:
 
 
 def main(output: Path) -> int:
+    start = time.monotonic()
     source = output.parent / "site-source"
     shutil.rmtree(source, ignore_errors=True)
     texts = {str(page.with_suffix("")): (ROOT / page).read_text() for page in pages()}
@@ -141,6 +143,8 @@ def main(output: Path) -> int:
         lines += [f"## {section}", ""]
         lines += [f"- [{title(texts[name])}]({name}.html): {first_sentence(texts[name])}" for name in own] + [""]
     (output / "llms.txt").write_text("\n".join(lines))
+    size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file() and ".doctrees" not in file.parts)
+    print(f"{output}: {len(texts) + 1} pages, {size / 1e6:.1f} MB, made in {time.monotonic() - start:.0f} s")
     return code
 
 
