@@ -12,6 +12,7 @@ from typing import Any
 from . import _core
 from .execution import forget as forget_plans
 from .execution import make_outputs, plan_of, run
+from .kv_cache import is_without_tokens
 from .request import Request, leader_of, read
 
 _known = _core.Calls()
@@ -55,6 +56,8 @@ class Call:
         return Call("bwd", inputs, {**options, **self._longest}, gradients)
 
     def run_first(self) -> Any:
+        if self.pass_ == "append" and is_without_tokens(self.inputs, self.options):
+            return None
         known = _known  # if another thread replaces it meanwhile, this call's plan is not kept
         request = read(self.pass_, self.inputs, self.options, self.outputs)
         self._longest = request.longest

@@ -6,6 +6,7 @@ from typing import Any
 
 from .arrays import bytes_of, integer_word, known_word, longest, shape_of
 from .errors import invalid
+from .unknown import refuse_unknown
 
 _FACTORS = "[1], [1|b, hk], [pages, hk], one for each row and head of k, or, with k_rope, for each 128 of its columns"
 
@@ -144,6 +145,15 @@ def _batch(options: dict[str, Any], tensors: dict[str, Any]) -> int:
         return sequences_of_new(options, tensors)
     layout: str = options.get("layout", "bshd")
     return shape_of("q", tensors["q"])[layout.index("b")]
+
+
+def is_without_tokens(inputs: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether packed new tokens are none, so that append has nothing to do."""
+    shape = shape_of("k_new", inputs["k_new"])
+    if len(shape) != 3 or shape[0] != 0:
+        return False
+    refuse_unknown(options)
+    return True
 
 
 def sequences_of_new(options: dict[str, Any], tensors: dict[str, Any]) -> int:

@@ -89,8 +89,7 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
     if packed and not cached:
         if "offsets_k" not in tensors:
             raise invalid("packed sequences need offsets_q and offsets_k; offsets_k is missing")
-        if "sk" not in options:
-            options["sk"] = longest("offsets_k", tensors["offsets_k"])
+        options["sk"] = _longest("sk", "offsets_k", of_k[s], options, tensors)
         return [*words, f"tk={of_k[s]}"]
     if (cached or "cache_index" in tensors) and "cache" not in options:
         words.append(f"cache={of_k[axes_k.index('b')]}")
@@ -125,7 +124,13 @@ def _query_words(shape: tuple[int, ...], axes: str, options: dict[str, Any], ten
     words = [f"hq={shape[h]} d={shape[d]}"]
     if "b" in axes:
         return [*words, f"b={shape[axes.index('b')]} sq={shape[s]}"]
-    if "sq" not in options:
-        options["sq"] = longest("offsets_q", tensors["offsets_q"])
+    options["sq"] = _longest("sq", "offsets_q", shape[s], options, tensors)
     (offsets,) = shape_of("offsets_q", tensors["offsets_q"], 1, "[b+1]")
     return [*words, f"varlen b={offsets - 1} tq={shape[s]}"]
+
+
+def _longest(word: str, name: str, tokens: int, options: dict[str, Any], tensors: dict[str, Any]) -> Any:
+    """The longest packed sequence, or a bound; 0 if there are no tokens, whose number means b * sq where it is 0."""
+    if isinstance(tokens, int) and tokens == 0:
+        return 0
+    return options[word] if word in options else longest(name, tensors[name])

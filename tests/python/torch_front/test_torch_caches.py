@@ -185,3 +185,19 @@ def test_merge_of_halves_is_the_whole():
         regard.merge(o, lse, accumulate=True)
     with pytest.raises(ValueError, match=r"they must be \[parts, b, s, h, dv\] and \[parts, b, h, s\]"):
         regard.merge(o, lse[0])
+
+
+@pytest.mark.no_compiler
+def test_no_packed_tokens_and_no_packed_queries():
+    made, expected = cache(), cache()
+    none = NEW[0].flatten(0, 1)[:0]
+    regard.torch.append(made.k, made.v, none, none.clone(), slots=torch.zeros(0, dtype=torch.int64), paged=4)
+    starts = ints(0, 0, 0, 0)
+    regard.torch.append(made.k, made.v, none, none.clone(), offsets_new=starts, lengths_k=LENGTHS, page_table=TABLE)
+    assert torch.equal(made.k, expected.k) and torch.equal(made.v, expected.v)
+    with pytest.raises(regard.InvalidError, match="unknown option 'slot'"):
+        regard.torch.append(made.k, made.v, none, none, slot=none)
+    q = numbers(9, 0, 4, D)
+    options = {"offsets_q": starts, "sq": 4, "lengths_k": LENGTHS, "page_table": TABLE, "lse": True}
+    o, lse = regard.torch.attention(q, made.k, made.v, **options)
+    assert o.shape == q.shape and lse.shape == (4, 0)
