@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
+from ..torch.tensors import is_eager
 from .attend import lse_as_flash_attn
 from .cached import Cache, New, attend, refuse_wrong_tensors, without_idle_sides
 from .chunks import read_chunk
@@ -66,7 +67,8 @@ def _picked(cache: Cache) -> Cache:
             f"{picked.dtype}; they must be [sequences, pages of a sequence] and int32 [b]"
         )
     last = table.shape[0] - 1
-    if picked.device.type == "cpu" and picked.numel() and not 0 <= int(picked.min()) <= int(picked.max()) <= last:
+    readable = picked.is_cpu and is_eager(picked) and picked.numel() > 0
+    if readable and not 0 <= int(picked.min()) <= int(picked.max()) <= last:
         raise invalid(f"{cache.names.batch_idx} is {picked.tolist()}; {cache.names.table} has {last + 1} rows")
     return cache._replace(table=table[picked.clamp(0, last)], batch_idx=None)
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid
-from ..merging import merge
-from ..torch.tensors import refuse_others, refuse_without_strides, written
+from ..torch.merging import merge
+from ..torch.tensors import is_eager, refuse_others, refuse_without_strides
 
 
 @torch.no_grad()
@@ -26,12 +26,10 @@ def combine(
         )
     if out is not None and out_dtype is not None and out.dtype != out_dtype:
         raise invalid(f"out is {out.dtype} and out_dtype {out_dtype}: give one of them")
-    found, lse = merge(
-        out_partial.detach(),
-        lse_partial.detach().transpose(-1, -2),
-        out=_word(out_dtype) if out is None else out,
-    )
-    written(out)
+    memory = out if out is not None and is_eager(out_partial) else _word(out_dtype if out is None else out.dtype)
+    found, lse = merge(out_partial.detach(), lse_partial.detach().transpose(-1, -2), out=memory)
+    if out is not None and memory is not out:
+        found = out.copy_(found)
     return found, lse.transpose(-1, -2)
 
 

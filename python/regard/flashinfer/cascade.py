@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid
-from ..merging import merge
-from ..torch.tensors import refuse_others, refuse_without_strides, written
+from ..torch.merging import merge
+from ..torch.tensors import refuse_others, refuse_without_strides
 from .words import LOG2E
 
 __all__ = ["merge_state", "merge_state_in_place", "merge_states"]
@@ -43,7 +43,6 @@ def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor,
     else:
         v.copy_(torch.where(mask[:, None, None], merged, v))
         s.copy_(torch.where(mask[:, None], of_merged, s))
-    written(v)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..torch import append
-from ..torch.tensors import refuse_without_strides
+from ..torch.tensors import is_eager, refuse_without_strides
 from ..words import count
 from .caches import unpacked
 from .words import heads_first, integers
@@ -109,7 +109,7 @@ def _slots(batch_indices: Tensor, positions: Tensor, indices: Tensor, indptr: Te
         return batch_indices
     # Few operators, as each layer of a model calls this; the sequence -1 is read as the last one.
     of_page = positions if page == 1 else positions // page
-    if batch_indices.is_cpu:
+    if batch_indices.is_cpu and is_eager(batch_indices):
         _refuse_beyond(batch_indices, of_page, indptr)
     places = indptr[batch_indices].add_(of_page).clamp_(0, indices.shape[0] - 1)
     pages = indices.index_select(0, places)

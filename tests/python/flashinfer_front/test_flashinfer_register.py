@@ -80,3 +80,24 @@ def test_compiled_runs():
         for one, right in zip(found, wrapper.run(q, cache, return_lse=True)):
             assert torch.equal(one, right)
     assert torch.equal(memory[0], decode.run(q, cache))
+
+
+def test_compiled_appends_and_merges():
+    torch._dynamo.reset()
+    pages, rows = Pages([9, 6], 4, 2, 16), numbers(7, 3, 2, 16)
+    first, other, scores = numbers(1, 5, 3, 8), numbers(2, 5, 3, 8), numbers(3, 2, 5, 3)
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def step(cache, rows, tokens, first, other, scores):
+        indptr, indices, last = pages.lists
+        flashinfer.append_paged_kv_cache(rows, rows, *tokens, cache, indices, indptr, last)
+        merged = flashinfer.merge_state(first, scores[0], other, scores[1])
+        flashinfer.merge_state_in_place(first, scores[0], other, scores[1])
+        return merged, flashinfer.merge_states(torch.stack((first, other), 1), scores.transpose(0, 1))
+
+    def results(step):
+        cache, *state = pages.cache("one NHD").clone(), first.clone(), other, scores.clone()
+        merged, several = step(cache, rows, (ints(0, 1, -1), ints(8, 5, 0)), *state)
+        return [*merged, *several, cache.nan_to_num(7.0), *state]
+
+    assert all(map(torch.equal, results(step), results(step._torchdynamo_orig_callable)))
