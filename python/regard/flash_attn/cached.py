@@ -9,9 +9,10 @@ from torch import Tensor
 
 from ..errors import invalid
 from ..torch import attention
+from ..torch.autocast import is_autocast
 from ..torch.autograd import unrecorded
 from ..torch.sdpa import with_contiguous_rows
-from ..torch.tensors import refuse_others, refuse_without_strides
+from ..torch.tensors import is_eager, refuse_others, refuse_without_strides
 from ..words import quote
 from . import flavour
 from .attend import lse_as_flash_attn
@@ -101,7 +102,7 @@ def attend(
     options = {**words, **_cache_options(q, cache, words)}
     if new.is_given():
         options |= _new_options(cache, new)
-    if cache.table is not None and not torch.compiler.is_compiling():
+    if cache.table is not None and is_eager(q):
         _refuse_beyond_table(cache, options)
     if chunk:
         options = within_chunk(chunk, options)
@@ -113,6 +114,15 @@ def attend(
     if qv is not None:
         k, v, options["k_rope"] = cache.v, None, cache.k
         options.pop("v_new", None)
+    if not is_autocast(q):
+        return _attention(q, k, v, options, wants_lse)
+    with torch.autocast(q.device.type, enabled=False):  # a cache is not cast, dense or not
+        return _attention(q, k, v, options, wants_lse)
+
+
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor | None, options: dict[str, Any], wants_lse: bool
+) -> tuple[Tensor, Tensor | None]:
     if not wants_lse:
         return attention(q, k, v, **options), None
     out, lse = attention(q, k, v, lse=True, **options)
@@ -163,7 +173,7 @@ def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, 
     if lengths is not None:
         options["lengths_k"] = lengths
     if cache.left_padding is not None:
-        options["left_padding"] = cache.left_padding
+        options["left_padding"] = with_contiguous_rows(cache.left_padding)
     if cache.table is not None:
         if cache.batch_idx is not None:
             raise invalid(
@@ -174,14 +184,16 @@ def _cache_options(q: Tensor, cache: Cache, words: dict[str, Any]) -> dict[str, 
         options["sk"] = cache.rows
     elif packed or cache.batch_idx is not None or cache.k.shape[0] != batch:
         options["cache"] = cache.k.shape[0]
+    elif lengths is not None and lengths.is_cpu:
+        options["cache"] = batch  # so that lengths below 0 are those of padded rows there, too
     if cache.batch_idx is not None:
-        options["cache_index"] = cache.batch_idx
+        options["cache_index"] = with_contiguous_rows(cache.batch_idx)
     return options
 
 
 def _lengths(cache: Cache, batch: int) -> Tensor | None:
     if isinstance(cache.lengths, Tensor):
-        return cache.lengths
+        return with_contiguous_rows(cache.lengths)
     if cache.lengths is None:
         if cache.table is None:
             return None
@@ -215,7 +227,8 @@ def _new_options(cache: Cache, new: New) -> dict[str, Any]:
             "are"
         )
     k, v = with_rows_contiguous(new.k, new.v)
-    options: dict[str, Any] = {"k_new": k, "v_new": v, "offsets_new": new.offsets}
+    offsets = None if new.offsets is None else with_contiguous_rows(new.offsets)
+    options: dict[str, Any] = {"k_new": k, "v_new": v, "offsets_new": offsets}
     if new.offsets is not None:
         sequences_between(names.offsets, new.offsets)
         options["snew"] = min(k.shape[0], cache.rows)  # a bound, which the host knows
@@ -237,7 +250,7 @@ def _rotary_options(cache: Cache, new: New, cos: Tensor, sin: Tensor) -> dict[st
         "rotary": 2 * cos.shape[1],
         "rope_cos": cos,
         "rope_sin": sin,
-        "positions": new.positions,
+        "positions": None if new.positions is None else with_contiguous_rows(new.positions),
     }
 
 

@@ -289,6 +289,76 @@ def test_a_padded_row_has_no_keys_and_takes_none():
     assert not out[1].any() and lse[1].isposinf().all()  # as flash_attn's kernels for CUDA
 
 
+@pytest.mark.no_compiler
+def test_a_padded_row_of_a_dense_cache_needs_no_new_tokens():
+    cache, q = dense(index=ints(0, 1, 2)), numbers(7, 3, 1, HQ, D)
+    cache.lengths = ints(5, -1, 0)
+    right = expected(q, cache)
+    dense_k, dense_v = cache.k[:3], cache.v[:3]
+    out, lse = two.flash_attn_with_kvcache(q, dense_k, dense_v, cache_seqlens=cache.lengths, return_softmax_lse=True)
+    check(out, lse, cache, right)
+    assert not two.flash_attn_with_kvcache(q, dense_k, dense_v, cache_seqlens=-1).any()
+
+
+@pytest.mark.no_compiler
+@pytest.mark.parametrize("front", [2, 3])
+def test_lengths_and_places_with_strides(front):
+    """flash_attn copies them; one length is often expanded to a batch."""
+    cache, q = dense(), numbers(7, 3, 1, HQ, D)
+    function = two.flash_attn_with_kvcache if front == 2 else three.flash_attn_with_kvcache
+    given = {"cache_seqlens": ints(7).expand(3), "cache_leftpad": ints(2).expand(3)}
+    given["cache_batch_idx"] = ints([2, 0], [0, 0], [3, 0])[:, 0]
+    right = function(q, cache.k, cache.v, **{name: x.contiguous() for name, x in given.items()})
+    assert torch.equal(function(q, cache.k, cache.v, **given), right)
+
+
+@pytest.mark.no_compiler
+@pytest.mark.parametrize("make", [dense, lambda: pages(4)])
+def test_autocast_casts_no_cache(make):
+    cache, q = make(), numbers(7, 3, 1, HQ, D)
+    k, v = (cache.k, cache.v) if cache.table is not None else (cache.k[:3], cache.v[:3])
+    right = two.flash_attn_with_kvcache(q, k, v, cache_seqlens=LENGTHS, block_table=cache.table)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = two.flash_attn_with_kvcache(q, k, v, cache_seqlens=LENGTHS, block_table=cache.table)
+    assert torch.equal(found, right)
+
+
+@pytest.mark.no_compiler
+def test_compiled_calls():
+    """What reads values in eager mode, and merges, is no graph break."""
+    torch._dynamo.reset()
+    cache, q = pages(4), numbers(7, 3, 1, HQ, D)
+    parts, of_parts = numbers(1, 3, 2, 5, 3, 8), numbers(2, 3, 2, 5, 3)
+
+    def step(q, k, v, lengths, table, picked, parts, of_parts, memory):
+        given = {"cache_seqlens": lengths, "page_table": table, "cache_batch_idx": picked}
+        merged = three.flash_attn_combine(parts, of_parts)
+        return (
+            three.flash_attn_with_kvcache(q, k, v, **given),
+            *merged,
+            *three.flash_attn_combine(parts, of_parts, memory),
+        )
+
+    lengths = LENGTHS[[2, 0, 1]]
+    inputs = q, cache.k, cache.v, lengths, cache.table, ints(2, 0, 1), parts, of_parts
+    memory, of_compiled = torch.empty(2, 5, 3, 8), torch.empty(2, 5, 3, 8)
+    right = step(*inputs, memory)
+    found = torch.compile(step, fullgraph=True, backend="aot_eager")(*inputs, of_compiled)
+    assert all(map(torch.equal, found, right)) and torch.equal(of_compiled, memory)
+
+
+@pytest.mark.no_compiler
+def test_a_batch_without_queries():
+    cache = pages(4)
+    sequences = ints(0, 0, 0, 0), ints(0, 5, 5, 16), 1, 11
+    q = numbers(7, 0, HQ, D)
+    assert two.flash_attn_varlen_func(q, cache.k, cache.v, *sequences, block_table=cache.table).shape == q.shape
+    packed = numbers(8, 16, HK, D)
+    assert two.flash_attn_varlen_func(q, packed, packed, *sequences).shape == q.shape
+    none = two.flash_attn_varlen_func(packed, packed[:0], packed[:0], ints(0, 16), ints(0, 0), 16, 4)
+    assert none.shape == packed.shape and not none.any()
+
+
 def test_the_separate_passes_are_the_same_calls():
     cache, q = pages(4), numbers(7, 3, 3, HQ, D)
     common = {"cache_seqlens": LENGTHS, "causal": True, "window_size": (6, 0), "return_softmax_lse": True}
