@@ -2,9 +2,8 @@
 #pragma once
 
 #include "kernels/cpu/generic_convert.h"
-#include "kernels/function/math.h"
+#include "kernels/function/scalar.h"
 #include "kernels/function/steps.h"
-#include "kernels/function/whole.h"
 
 namespace regard::generic {
 
@@ -163,17 +162,19 @@ class FunctionRows {
     if (same) tensor.gradient[at[0]] += static_cast<float>(sum);
   }
 
+  static u32 as_word(u32 x) { return x; }
+  static u32 as_word(float x) { return bits_as<u32>(x); }
+
   template <class Function>
   void each(u32* to, Function function) {
-    for (i64 i = 0; i < keys; ++i) to[i] = function(i);
+    for (i64 i = 0; i < keys; ++i) to[i] = as_word(function(i));
   }
 
   void operation(const FunctionStep& step, u32* to) {
     const u32* const x = row(step.operands[0]);
     const u32* const y = step.count > 1 ? row(step.operands[1]) : x;
-    using function::Operation;
-    const auto operation = static_cast<Operation>(step.which);
-    if (operation == Operation::where) {
+    const auto operation = static_cast<function::Operation>(step.which);
+    if (operation == function::Operation::where) {
       const u32* const z = row(step.operands[2]);
       return each(to, [=](i64 i) { return x[i] != 0 ? y[i] : z[i]; });
     }
@@ -187,162 +188,29 @@ class FunctionRows {
     }
   }
 
+#define REGARD_EACH(name, ...)    \
+  case function::Operation::name: \
+    return each(to, [=](i64 i) { return REGARD_OF<function::Operation::name>(x[i], y[i]); });
+#define REGARD_OF function::of_conditions
   void of_conditions(function::Operation operation, u32* to, const u32* x, const u32* y) {
-    using function::Operation;
-    switch (operation) {
-      case Operation::logical_or:
-      case Operation::bit_or:
-        return each(to, [=](i64 i) { return x[i] | y[i]; });
-      case Operation::logical_and:
-      case Operation::bit_and:
-        return each(to, [=](i64 i) { return x[i] & y[i]; });
-      case Operation::bit_xor:
-        return each(to, [=](i64 i) { return x[i] ^ y[i]; });
-      case Operation::to_real:
-        return each(to, [=](i64 i) { return bits_as<u32>(static_cast<float>(x[i])); });
-      case Operation::to_integer:
-        return copy(to, x);
-      default:  // ! and ~
-        return each(to, [=](i64 i) { return x[i] ^ 1u; });
-    }
+    switch (operation) { REGARD_FUNCTION_OPERATIONS(REGARD_EACH) }
   }
-
+#undef REGARD_OF
+#define REGARD_OF function::of_integers
   void of_integers(function::Operation operation, u32* to, const u32* x, const u32* y) {
-    using function::Operation;
-    using function::signed_of;
-    switch (operation) {
-      case Operation::less:
-        return each(to, [=](i64 i) -> u32 { return signed_of(x[i]) < signed_of(y[i]); });
-      case Operation::less_equal:
-        return each(to, [=](i64 i) -> u32 { return signed_of(x[i]) <= signed_of(y[i]); });
-      case Operation::equal:
-        return each(to, [=](i64 i) -> u32 { return x[i] == y[i]; });
-      case Operation::not_equal:
-        return each(to, [=](i64 i) -> u32 { return x[i] != y[i]; });
-      case Operation::add:
-        return each(to, [=](i64 i) { return x[i] + y[i]; });
-      case Operation::subtract:
-        return each(to, [=](i64 i) { return x[i] - y[i]; });
-      case Operation::multiply:
-        return each(to, [=](i64 i) { return x[i] * y[i]; });
-      case Operation::floor_divide:
-        return each(to, [=](i64 i) { return function::floor_quotient(x[i], y[i]); });
-      case Operation::modulo:
-        return each(to, [=](i64 i) { return function::floor_remainder(x[i], y[i]); });
-      case Operation::shift_left:
-        return each(to, [=](i64 i) { return x[i] << (y[i] & 31u); });
-      case Operation::shift_right:
-        return each(to, [=](i64 i) { return static_cast<u32>(signed_of(x[i]) >> (y[i] & 31u)); });
-      case Operation::bit_and:
-        return each(to, [=](i64 i) { return x[i] & y[i]; });
-      case Operation::bit_or:
-        return each(to, [=](i64 i) { return x[i] | y[i]; });
-      case Operation::bit_xor:
-        return each(to, [=](i64 i) { return x[i] ^ y[i]; });
-      case Operation::bit_not:
-        return each(to, [=](i64 i) { return ~x[i]; });
-      case Operation::negate:
-        return each(to, [=](i64 i) { return 0u - x[i]; });
-      case Operation::abs:
-        return each(to, [=](i64 i) { return signed_of(x[i]) < 0 ? 0u - x[i] : x[i]; });
-      case Operation::sign:
-        return each(to,
-                    [=](i64 i) { return static_cast<u32>((signed_of(x[i]) > 0) - (signed_of(x[i]) < 0)); });
-      case Operation::min:
-        return each(to, [=](i64 i) { return signed_of(y[i]) < signed_of(x[i]) ? y[i] : x[i]; });
-      case Operation::max:
-        return each(to, [=](i64 i) { return signed_of(x[i]) < signed_of(y[i]) ? y[i] : x[i]; });
-      default:  // float
-        return each(to, [=](i64 i) { return bits_as<u32>(static_cast<float>(signed_of(x[i]))); });
-    }
+    switch (operation) { REGARD_FUNCTION_OPERATIONS(REGARD_EACH) }
   }
-
-  /// Calls function(x, y) on the numbers of two rows.
-  template <class Function>
-  void each_real(u32* to, const u32* x, const u32* y, Function function) {
-    each(to, [=](i64 i) {
-      return bits_as<u32>(static_cast<float>(function(bits_as<float>(x[i]), bits_as<float>(y[i]))));
+#undef REGARD_OF
+#undef REGARD_EACH
+#define REGARD_EACH(name, ...)                                                                          \
+  case function::Operation::name:                                                                       \
+    return each(to, [=](i64 i) {                                                                        \
+      return function::of_reals<function::Operation::name>(bits_as<float>(x[i]), bits_as<float>(y[i])); \
     });
-  }
-
   void of_reals(function::Operation operation, u32* to, const u32* x, const u32* y) {
-    using function::Operation;
-    using namespace function;
-    switch (operation) {
-      case Operation::less:
-        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) < bits_as<float>(y[i]); });
-      case Operation::less_equal:
-        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) <= bits_as<float>(y[i]); });
-      case Operation::equal:
-        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) == bits_as<float>(y[i]); });
-      case Operation::not_equal:
-        return each(to, [=](i64 i) -> u32 { return bits_as<float>(x[i]) != bits_as<float>(y[i]); });
-      case Operation::to_integer:
-        return each(to, [=](i64 i) { return static_cast<u32>(integer_of(bits_as<float>(x[i]))); });
-      case Operation::negate:
-        return each(to, [=](i64 i) { return x[i] ^ 0x80000000u; });
-      case Operation::abs:
-        return each(to, [=](i64 i) { return x[i] & 0x7fffffffu; });
-      case Operation::add:
-        return each_real(to, x, y, [](float a, float b) { return a + b; });
-      case Operation::subtract:
-        return each_real(to, x, y, [](float a, float b) { return a - b; });
-      case Operation::multiply:
-        return each_real(to, x, y, [](float a, float b) { return a * b; });
-      case Operation::divide:
-        return each_real(to, x, y, [](float a, float b) { return a / b; });
-      case Operation::floor_divide:
-        return each_real(to, x, y, [](float a, float b) { return floor_of(a / b); });
-      case Operation::modulo:
-        return each_real(to, x, y, [](float a, float b) { return a - b * floor_of(a / b); });
-      case Operation::min:
-        return each_real(to, x, y, [](float a, float b) { return a != a ? a : b < a || b != b ? b : a; });
-      case Operation::max:
-        return each_real(to, x, y, [](float a, float b) { return a != a ? a : a < b || b != b ? b : a; });
-      default:
-        return of_one_real(operation, to, x, y);
-    }
+    switch (operation) { REGARD_FUNCTION_OPERATIONS(REGARD_EACH) }
   }
-
-  void of_one_real(function::Operation operation, u32* to, const u32* x, const u32* y) {
-    using function::Operation;
-    using namespace function;
-    switch (operation) {
-      case Operation::sign:
-        return each_real(to, x, x,
-                         [](float a, float) { return a != a ? a : static_cast<float>((a > 0) - (a < 0)); });
-      case Operation::floor:
-        return each_real(to, x, x, [](float a, float) { return floor_of(a); });
-      case Operation::ceil:
-        return each_real(to, x, x, [](float a, float) { return -floor_of(-a); });
-      case Operation::round:
-        return each_real(to, x, x, [](float a, float) { return round_of(a); });
-      case Operation::exp:
-        return each_real(to, x, x, [](double a, double) { return exp_of(a); });
-      case Operation::exp2:
-        return each_real(to, x, x, [](double a, double) { return exp2_of(a); });
-      case Operation::log:
-        return each_real(to, x, x, [](double a, double) { return log2_of(a) * ln2; });
-      case Operation::log2:
-        return each_real(to, x, x, [](double a, double) { return log2_of(a); });
-      case Operation::tanh:
-        return each_real(to, x, x, [](double a, double) { return tanh_of(a); });
-      case Operation::sigmoid:
-        return each_real(to, x, x, [](double a, double) { return 1 / (1 + exp_of(-a)); });
-      case Operation::sqrt:
-        return each_real(to, x, x, [](float a, float) { return __builtin_sqrtf(a); });
-      case Operation::rsqrt:
-        return each_real(to, x, x, [](double a, double) { return 1 / __builtin_sqrt(a); });
-      case Operation::sin:
-        return each_real(to, x, x, [](double a, double) { return sin_of(a, 0); });
-      case Operation::cos:
-        return each_real(to, x, x, [](double a, double) { return sin_of(a, 1); });
-      case Operation::pow:
-        return each_real(to, x, y, [](double a, double b) { return pow_of(a, b); });
-      default:
-        return copy(to, x);
-    }
-  }
+#undef REGARD_EACH
 
   const Arguments& a_;
   const FunctionCall* call_;

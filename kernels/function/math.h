@@ -10,12 +10,12 @@ constexpr double not_a_number = __builtin_bit_cast(double, 0x7ff8000000000000ull
 constexpr double infinite = __builtin_bit_cast(double, 0x7ff0000000000000ull);
 constexpr double ln2 = 0.69314718055994530942;
 
-inline double magnitude(double x) {
+REGARD_INLINE double magnitude(double x) {
   return __builtin_bit_cast(double, __builtin_bit_cast(u64, x) & 0x7fffffffffffffffull);
 }
 
 /// 2^x; a result outside fp32's range becomes 0 or infinity when it is rounded to fp32.
-inline double exp2_of(double x) {
+REGARD_INLINE double exp2_of(double x) {
   if (x != x) return x;
   constexpr double most = 300;
   const double bounded = x < -most ? -most : x > most ? most : x;
@@ -37,7 +37,7 @@ inline double exp2_of(double x) {
 }
 
 /// The binary logarithm.
-inline double log2_of(double x) {
+REGARD_INLINE double log2_of(double x) {
   if (x != x || x < 0) return not_a_number;
   if (x == 0) return -infinite;
   if (x == infinite) return x;
@@ -51,11 +51,11 @@ inline double log2_of(double x) {
   return exponent + 2 * t * series / ln2;
 }
 
-inline double exp_of(double x) {
+REGARD_INLINE double exp_of(double x) {
   return exp2_of(x / ln2);
 }
 
-inline double tanh_of(double x) {
+REGARD_INLINE double tanh_of(double x) {
   const double size = magnitude(x);
   if (size < 1e-3) return x - x * x * x / 3;
   const double e = exp_of(-2 * size), far = (1 - e) / (1 + e);
@@ -63,7 +63,7 @@ inline double tanh_of(double x) {
 }
 
 /// The sine of x + quarters * pi / 2, accurate to fp32 for |x| up to 1e8.
-inline double sin_of(double x, i64 quarters) {
+REGARD_INLINE double sin_of(double x, i64 quarters) {
   constexpr double most = 1e15;
   if (!(magnitude(x) < most)) return not_a_number;
   constexpr double pi_half_high = 1.57079632673412561417, pi_half_low = 6.07710050650619224932e-11;
@@ -92,20 +92,35 @@ inline double sin_of(double x, i64 quarters) {
   return quarter >= 2 ? -value : value;
 }
 
-inline float floor_of(float x) {
+REGARD_INLINE float floor_of(float x) {
   if (!(magnitude(x) < 8388608)) return x;  // whole, infinite or NaN
   const float whole = static_cast<float>(static_cast<i32>(x));
   return whole > x ? whole - 1 : whole;
 }
 /// Rounds to the nearest whole number, halves to even.
-inline float round_of(float x) {
+REGARD_INLINE float round_of(float x) {
   if (!(magnitude(x) < 8388608)) return x;
   const float below = floor_of(x), rest = x - below;
   const bool odd = (static_cast<i32>(below) & 1) != 0;
   return rest > 0.5f || (rest == 0.5f && odd) ? below + 1 : below;
 }
 
-inline double pow_of(double x, double y) {
+REGARD_INLINE float root_of(float x) {
+#ifdef __CUDACC__
+  return sqrtf(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+REGARD_INLINE double root_of(double x) {
+#ifdef __CUDACC__
+  return sqrt(x);
+#else
+  return __builtin_sqrt(x);
+#endif
+}
+
+REGARD_INLINE double pow_of(double x, double y) {
   if (y == 0 || x == 1) return 1;
   if (x != x || y != y) return not_a_number;
   if (x >= 0) return exp2_of(y * log2_of(x));
@@ -117,7 +132,7 @@ inline double pow_of(double x, double y) {
 }
 
 /// Truncates toward 0 and clamps to int32; 0 for NaN.
-inline i32 integer_of(float x) {
+REGARD_INLINE i32 integer_of(float x) {
   if (x != x) return 0;
   if (x >= 2147483648.0f) return 0x7fffffff;
   if (x <= -2147483648.0f) return -0x7fffffff - 1;

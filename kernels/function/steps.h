@@ -5,6 +5,7 @@
 
 #include "kernels/arguments.h"
 #include "kernels/function/operations.h"
+#include "kernels/function/written_bits.h"
 
 namespace regard {
 
@@ -41,12 +42,6 @@ struct FunctionCall {
   i32 count, end_of_values, derivative_count;
   i32 score, keep, slope;  // steps with these results; -1: none
   CapturedTensor tensors[8];
-};
-
-/// Visibility bits that a stage writes for the stages after it; dimensions that share bits have stride 0.
-struct WrittenBits {
-  u32* words;  // null: none
-  i64 batch, head, row;
 };
 
 /// The schedule of the generic kernels.

@@ -5,12 +5,12 @@
 
 namespace regard::function {
 
-inline i32 signed_of(u32 x) {
+REGARD_INLINE i32 signed_of(u32 x) {
   return __builtin_bit_cast(i32, x);
 }
 
 /// The quotient rounded down, as in Python; 0 if b is 0.
-inline u32 floor_quotient(u32 a, u32 b) {
+REGARD_INLINE u32 floor_quotient(u32 a, u32 b) {
   const i32 x = signed_of(a), y = signed_of(b);
   if (y == 0) return 0;
   if (y == -1) return 0u - a;  // the smallest number wraps to itself
@@ -19,7 +19,7 @@ inline u32 floor_quotient(u32 a, u32 b) {
 }
 
 /// The remainder with the sign of b, as in Python; 0 if b is 0.
-inline u32 floor_remainder(u32 a, u32 b) {
+REGARD_INLINE u32 floor_remainder(u32 a, u32 b) {
   const i32 x = signed_of(a), y = signed_of(b);
   if (y == 0 || y == -1) return 0;
   const i32 remainder = x % y;

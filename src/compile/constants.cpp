@@ -63,7 +63,7 @@ std::string_view type_text(std::int64_t) {
   return "long long";
 }
 
-/// No kernel is made for a function: those that take one read it at run time.
+/// Functions are text of their own (function_source.h).
 void add(std::string&, std::string_view, const InternedText&) {}
 
 // No kernel uses all of them, and a failing compiler should report only what failed.

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "compile/comments.h"
 #include "compile/constants.h"
+#include "compile/function_source.h"
 #include "compile/hip_options.h"
 #include "compile/host_options.h"
 #include "kernels/arguments.h"
@@ -38,11 +39,20 @@ std::string command(TargetKind kind, const std::string& options, const std::stri
 /// this name, which stands for that of the target's kind: kernels/cuda.
 constexpr std::string_view machine_folder = "kernels/machine/";
 
+/// Stands for the text of the function that the kernel is compiled for.
+constexpr std::string_view generated_file = "kernels/function/generated.h";
+
 /// Appends a file without its comments, and with its `#include "..."` lines replaced by the files that they
 /// name, each once.
-Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
-                   std::set<std::string, std::less<>>& done, std::string& out) {
+Status inline_file(std::string_view path, std::string_view machine, const Signature& signature,
+                   ReadFile* read, std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
+  if (path == generated_file) {
+    const Result<std::string> generated = function_source(signature);
+    if (!generated) return tl::unexpected(generated.error());
+    out += *generated;
+    return {};
+  }
   const Result<std::string> text = read(path);
   if (!text) return tl::unexpected(text.error());
   const std::string code = without_comments(*text);
@@ -58,7 +68,7 @@ Status inline_file(std::string_view path, std::string_view machine, ReadFile* re
       const std::string file = name.starts_with(machine_folder)
                                    ? fmt::format("kernels/{}/{}", machine, name.substr(machine_folder.size()))
                                    : std::string(name);
-      if (Status status = inline_file(file, machine, read, done, out); !status) return status;
+      if (Status status = inline_file(file, machine, signature, read, done, out); !status) return status;
       continue;
     }
     out.append(line).append("\n");
@@ -108,7 +118,7 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
   std::set<std::string, std::less<>> done;
   const std::string path =
       fmt::format("kernels/{}/{}.{}", kernel.folder(), kernel.stem(), cpu ? "cpp" : "cu");
-  if (Status status = inline_file(path, word((*target)->kind), read, done, source); !status)
+  if (Status status = inline_file(path, word((*target)->kind), key.signature, read, done, source); !status)
     return tl::unexpected(status.error());
   // A kernel from another version's folder would read the library's arguments at the wrong offsets.
   source += fmt::format(

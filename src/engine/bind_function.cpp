@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/portable/bits_schedule.h"
 #include "plan/function_steps.h"
 #include "problem/tensors.h"
 
@@ -25,10 +26,28 @@ CapturedTensor tensor_of(const regard_tensor& tensor, const regard_tensor& gradi
   return bound;
 }
 
+MaskTensor mask_tensor_of(const regard_tensor& tensor) {
+  const CapturedTensor captured = tensor_of(tensor, {});
+  MaskTensor bound{captured.data, captured.dtype, {}, {}};
+  std::copy_n(captured.sizes, 4, bound.sizes);
+  std::copy_n(captured.strides, 4, bound.strides);
+  return bound;
+}
+
 }  // namespace
 
+void bind_mask(const Plan& plan, const Stage& stage, const regard_arguments& given, std::byte* schedule) {
+  if (plan.bits == WorkspaceLayout::none || &stage != &plan.stages.front()) return;
+  PortableBitsSchedule own;
+  std::memcpy(&own, schedule, sizeof own);
+  for (int i = 0; i < static_cast<int>(function::most_tensors); ++i)
+    if (const regard_tensor& tensor = given.tensor[captured(i)]; tensor.data != nullptr)
+      own.call.tensors[i] = mask_tensor_of(tensor);
+  std::memcpy(schedule, &own, sizeof own);
+}
+
 void bind_function(const Plan& plan, const regard_arguments& given, void* workspace) {
-  if (plan.steps == nullptr) return;
+  if (plan.function == WorkspaceLayout::none) return;
   const FunctionSteps& steps = *plan.steps;
   FunctionCall call = steps.call;
   for (int i = 0; i < static_cast<int>(function::most_tensors); ++i)

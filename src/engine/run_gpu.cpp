@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "engine/bind.h"
+#include "engine/bind_function.h"
 #include "engine/machine.h"
 #include "engine/tensor_maps.h"
 #include "plan/kernel.h"
@@ -53,7 +54,7 @@ Status start_count(const gpu::Device& device, gpu::Stream stream, void* in_works
   return gpu::clear(device, counter, sizeof *counter, stream);
 }
 
-constexpr std::size_t most_stages = 3;
+constexpr std::size_t most_stages = 4;
 /// For each stage that loads and stores by tensor maps.
 using BoxesOfStages = std::array<std::optional<TensorBoxes>, most_stages>;
 
@@ -70,7 +71,8 @@ Status boxes_of(const Plan& plan, const Arguments& arguments, BoxesOfStages& box
 }
 
 Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes, const gpu::Device& device,
-                 gpu::Function function, BoundArguments& bound, void* workspace, gpu::Stream stream) {
+                 gpu::Function function, const regard_arguments& given, BoundArguments& bound,
+                 void* workspace, gpu::Stream stream) {
   if (stage.grid == 0) return {};
   const Algorithm& algorithm = stage.key.algorithm;
   const gpu::Launch requested{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
@@ -90,6 +92,7 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
       return status;
   }
   stage.schedule.write(bound.schedule, plan.workspace, workspace);
+  bind_mask(plan, stage, given, bound.schedule);
   parameters[count++] = &bound;
   return gpu::launch(device, function, requested, stream, {parameters.data(), count});
 }
@@ -160,8 +163,8 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     log_line("launch", (*ready)->kernels[i]->key);
     const TensorBoxes* of_stage = boxes[i] ? &*boxes[i] : nullptr;
-    if (Status status =
-            run_stage(plan, plan.stages[i], of_stage, **device, functions[i], bound, workspace, stream);
+    if (Status status = run_stage(plan, plan.stages[i], of_stage, **device, functions[i], *taken, bound,
+                                  workspace, stream);
         !status)
       return status;
   }

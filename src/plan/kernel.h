@@ -94,7 +94,7 @@ struct Kernel {
   std::string_view stem() const { return name.substr(name.find('_') + 1); }
 };
 
-/// Every kernel that a recipe names.
+/// Every kernel that is a stage of some plan.
 std::span<const Kernel* const> kernels();
 std::span<const std::string_view> kernel_names();
 /// nullptr for an unknown name.

@@ -280,12 +280,6 @@ Result<Plan> plan_words(FunctionWords found, const Target& target, PlanOptions o
   return planned;
 }
 
-/// Keep as bits; or why not.
-Result<FunctionWords> bits_on(const Target& target, const Problem& problem) {
-  if (!target.on_cpu()) return invalid("only CPU targets have a stage that writes them");
-  return in_bits(problem);
-}
-
 }  // namespace
 
 std::string_view word(FunctionsBy by) {
@@ -357,7 +351,7 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
     why = words.error().message;
   }
   if (options.functions != FunctionsBy::words) {
-    Result<FunctionWords> bits = bits_on(target, problem);
+    Result<FunctionWords> bits = in_bits(problem);
     if (bits) return plan_words(std::move(*bits), target, options, explanation);
     if (options.functions == FunctionsBy::bits) why = bits.error().message;
   }

@@ -68,10 +68,12 @@ void write_bits_first(Plan& plan) {
   const FunctionSteps& mask = *plan.words->mask;
   const BitsShape shape(plan.problem, mask);
   if (shape.bytes() == 0) return;
+  const bool on_cpu = plan.target->on_cpu();
   plan.steps = {plan.words, &mask};
-  plan.function = plan.workspace.add("function", mask.bytes());
+  if (on_cpu) plan.function = plan.workspace.add("function", mask.bytes());
   plan.bits = plan.workspace.add("bits", shape.bytes());
-  plan.stages.insert(plan.stages.begin(), write_bits_on_cpu(plan, shape));
+  plan.stages.insert(plan.stages.begin(),
+                     on_cpu ? write_bits_on_cpu(plan, shape) : write_bits_on_gpu(plan, shape));
 }
 
 }  // namespace

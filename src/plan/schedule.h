@@ -15,7 +15,7 @@ namespace regard {
 
 class Schedule {
  public:
-  static constexpr std::size_t most_bytes = 192;
+  static constexpr std::size_t most_bytes = 768;
 
   Schedule() = default;
   template <class Numbers>

@@ -12,6 +12,7 @@
 #include "compile/render.h"
 #include "emulated_hip/kernel.h"
 #include "engine/bind.h"
+#include "engine/bind_function.h"
 #include "oracle/oracle.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan.h"
@@ -48,8 +49,8 @@ const HipKernel& compiled_once(const std::string& source, const std::string& chi
   return kernels.try_emplace({chip, source}, source, chip, "", name.c_str()).first->second;
 }
 
-std::string run(const Plan& plan, const Stage& stage, const Change& change, int seed, BoundArguments& bound,
-                std::uint8_t* workspace, std::string* lds) {
+std::string run(const Plan& plan, const Stage& stage, const regard_arguments& given, const Change& change,
+                int seed, BoundArguments& bound, std::uint8_t* workspace, std::string* lds) {
   if (stage.grid == 0) return {};
   const Result<Rendered> rendered = render(stage.key);
   if (!rendered) return rendered.error().message;
@@ -58,6 +59,7 @@ std::string run(const Plan& plan, const Stage& stage, const Change& change, int 
   const HipKernel& kernel = compiled_once(is_main && change ? change(rendered->source) : rendered->source,
                                           plan.target->name, rendered->symbol);
   stage.schedule.write(bound.schedule, plan.workspace, workspace);
+  bind_mask(plan, stage, given, bound.schedule);
   const auto threads = static_cast<unsigned>(stage.key.algorithm.warps * plan.target->wave);
   std::string wrong = kernel.error(
       {static_cast<unsigned>(stage.grid), threads, static_cast<unsigned>(stage.shared_bytes)}, &bound, seed);
@@ -76,7 +78,8 @@ std::string compute_on(const std::string& chip, Case& c, const Change& change, i
   Workspace workspace(planned->workspace.total);
   BoundArguments bound{bind(*planned, c.arguments(), workspace.data()), {}};
   for (const Stage& stage : planned->stages)
-    if (std::string wrong = run(*planned, stage, change, seed, bound, workspace.data(), lds); !wrong.empty())
+    if (std::string wrong = run(*planned, stage, c.arguments(), change, seed, bound, workspace.data(), lds);
+        !wrong.empty())
       return wrong;
   return workspace.kept_its_bounds() ? "" : "wrote past the workspace";
 }

@@ -30,6 +30,8 @@ float fmaf(float, float, float);
 float fmaxf(float, float);
 float fminf(float, float);
 float logf(float);
+double sqrt(double);
+float sqrtf(float);
 }
 
 #define threadIdx (emulator_runtime->position.thread)

@@ -224,8 +224,6 @@ TEST(FunctionsAsBits, TakeAtMost64MiB) {
             "functions=bits is not possible: there is no keep, and a score is not a mask; leave it out");
   EXPECT_EQ(plan(*parse("fwd bf16 d=64 s=9 bits keep=kv!=q"), target, options).error().message,
             "functions=bits is not possible: there are bits beside keep; leave it out");
-  EXPECT_EQ(plan(*parse("fwd bf16 d=64 s=9 keep=kv!=q"), **find_target("sm_90a"), options).error().message,
-            "functions=bits is not possible: only CPU targets have a stage that writes them; leave it out");
 }
 
 TEST(FunctionsInWords, AreAskedForOrRefused) {

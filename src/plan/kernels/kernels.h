@@ -40,6 +40,8 @@ MakePlan plan_cpu_generic_forward, plan_cpu_generic_backward;
 /// The stage that writes the bits of a mask that is a function (plan/function_bits.h).
 struct BitsShape;
 Stage write_bits_on_cpu(const Plan&, const BitsShape&);
+Stage write_bits_on_gpu(const Plan&, const BitsShape&);
+extern const Kernel portable_bits;
 
 /// The stage that writes new tokens into the cache and, with rope, rotates the queries.
 Stage append_on_cpu(const Problem&, const Target&);

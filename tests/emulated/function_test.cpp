@@ -1,0 +1,50 @@
+// Masks that are functions: the stage that writes their bits is compiled for each, and the portable kernels
+// read them.
+#include <gtest/gtest.h>
+
+#include "emulated/device.h"
+#include "kernels/support.h"
+#include "support/random_mask.h"
+
+namespace regard::test {
+namespace {
+
+Path path() {
+  return {.target = emulated_target(), .functions = "bits"};
+}
+
+TEST(EmulatedFunctions, PortableReadsTheirBits) {
+  expect_all_right({"fwd fp16 lse d=64 b=2 hq=4 hk=2 sq=70 sk=300 keep=doc[b,q]==doc[b,kv]&&kv<=p "
+                    "tensors=doc:int32[2]",
+                    "bwd fp16 d=64 b=2 h=2 sq=70 sk=90 keep=(kv*40503+q)%7<3||kv==q"},
+                   path());
+}
+
+TEST(EmulatedFunctions, BesideOtherWords) {
+  expect_all_right(
+      {"fwd fp16 lse d=64 b=3 hq=4 hk=2 sq=3 sk=90 paged=16 lengths keep=m[h,kv]&&kv!=q tensors=m:bool[2]",
+       "fwd fp16 lse d=64 b=3 h=2 sq=20 sk=90 tq=50 tk=200 varlen lengths keep=tq!=tk&&kv<=p+2 "
+       "score=s-slope[h]*abs(kv-p) tensors=slope:fp32[1]",
+       "fwd fp16 lse d=64 b=3 hq=4 hk=2 sq=3 sk=70 cache=4 lengths snew=1 left_padding keep=kv!=p-1",
+       "bwd fp16 d=64 b=2 h=2 sq=20 sk=40 mask=causal keep=kv//8!=q//8 score=3.0*tanh(s/3.0)",
+       "bwd fp16 d=64 b=2 h=2 sq=20 sk=40 dropout=0.3 sink keep=where(h==1,q<9,m[b,0,q,kv]) "
+       "tensors=m:bool[4]"},
+      path());
+}
+
+TEST(EmulatedFunctions, OfRealNumbers) {
+  expect_all_right({"fwd fp16 lse d=64 b=2 h=2 sq=9 sk=70 "
+                    "keep=float(kv)*w[kv]<sqrt(float(q))+cos(float(kv))&&exp(-float(q))<pow(1.5,float(h)) "
+                    "tensors=w:fp32[1]"},
+                   path());
+}
+
+TEST(EmulatedFunctions, AtRandom) {
+  for (unsigned seed = 200; seed < 212; ++seed)
+    expect_right("fwd fp16 b=1 h=2 sq=130 sk=200 d=16 lse keep=(" + RandomMask(seed).condition(3) +
+                     "||kv==q)&&(doc[0]==7||m[0,0]||kv>=0) tensors=doc:int32[1],m:bool[2]",
+                 path());
+}
+
+}  // namespace
+}  // namespace regard::test

@@ -1,0 +1,19 @@
+// Masks that are functions on AMD targets, as tests/emulated/function_test.cpp.
+#include <gtest/gtest.h>
+
+#include "emulated_hip/problem.h"
+
+namespace regard::test {
+namespace {
+
+TEST(HipFunctions, PortableReadsTheirBits) {
+  const std::string documents = " keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]";
+  expect_right("gfx942", "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=70 sk=300" + documents);
+  expect_right("gfx1100", "bwd fp16 d=64 b=2 h=2 sq=70 sk=90" + documents);
+  expect_right("gfx1201",
+               "fwd fp16 lse d=64 b=3 hq=4 hk=2 sq=3 sk=90 paged=16 lengths keep=m[h,kv]&&kv!=q "
+               "tensors=m:bool[2]");
+}
+
+}  // namespace
+}  // namespace regard::test
