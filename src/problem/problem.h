@@ -62,7 +62,7 @@ namespace regard {
   X(token, "token", "fp32 factors of K and V for each row and head; one for Q. append writes them") \
   X(page, "page", "fp32 [pages,hk] factors of K and V; one for Q")                                  \
   X(columns, "columns",                                                                             \
-    "fp32 factors of each row of a latent K and 128 of its dv columns. append writes them")
+    "an fp32 factor for each row and 128 of the dv columns of a latent K. append writes them")
 
 #define REGARD_SLOTS(X)                                                                \
   X(none, "none", "new tokens follow the keys of their sequence")                      \
@@ -164,7 +164,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                 \
   X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                     \
   X(SIGNATURE, bool, latent, false, "V is the first dv columns of K, and not given")                    \
-  X(SIGNATURE, bool, k_rope, false, "the last d - dv columns of a latent K are a tensor of their own")  \
+  X(SIGNATURE, bool, k_rope, false, "the last d - dv columns of a latent K are a separate tensor")      \
   X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding of new keys and of the queries")               \
   X(SIGNATURE, std::int64_t, rotary, 0, "how many columns rope rotates: the first, or those after V's") \
   X(SIGNATURE, DType, rope_type, DType::bf16, "type of the rope tables: that of Q by default, or fp32") \
@@ -174,10 +174,10 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, InternedText, score, InternedText(),                                                     \
     "a function of the scaled score, such as s-slope[h]*abs(kv-p)")                                     \
   X(SIGNATURE, InternedText, keep, InternedText(),                                                      \
-    "a condition: which keys a query sees, such as doc[b,q]==doc[b,kv], beside all other masks")        \
+    "a condition: which keys a query sees, such as doc[b,q]==doc[b,kv], in addition to masks")          \
   X(SIGNATURE, InternedText, tensors, InternedText(),                                                   \
     "the tensors that score and keep read, as name:type[dimensions], such as slope:fp32[1]")            \
-  X(SIGNATURE, InternedText, grads, InternedText(), "those fp32 tensors whose gradient bwd writes")     \
+  X(SIGNATURE, InternedText, grads, InternedText(), "the fp32 tensors whose gradients bwd writes")      \
   X(PRESENCE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")               \
   X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
   X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight: 0, or from 1/256 to 255/256")    \
@@ -201,7 +201,7 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, OptionalScale, keep_scale, std::nullopt,                                                     \
     "factor of the weights that dropout keeps; by default 1 / the true probability of being kept")      \
   X(SHAPE, FunctionNumbers, numbers, FunctionNumbers(),                                                 \
-    "numbers of score and keep in order, such as n0:64,f1:0.5; those in their texts become such")       \
+    "values of n0, f1, ... in score and keep, such as n0:64,f1:0.5")                                    \
   X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                  \
   X(SHAPE, Layout, layout, Layout::bshd, "memory layout of tensors where the caller gives no strides")
 
