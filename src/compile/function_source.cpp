@@ -116,6 +116,7 @@ class Printer {
 }  // namespace
 
 Result<std::string> function_source(const Signature& signature) {
+  if (signature.keep.empty()) return invalid("this kernel is compiled for a mask; its key has no keep");
   const Result<FunctionSteps> steps = mask_steps(example_of(signature));
   if (!steps) return tl::unexpected(steps.error());
   return Printer(*steps).text();

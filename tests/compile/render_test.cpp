@@ -222,8 +222,23 @@ std::vector<KernelKey> keys_of_all_kernels() {
   for (const Target& target : targets().value())
     for (const Kernel* kernel : kernels())
       if (has_kernels(target) && kernel->on_cpu() == target.on_cpu())
-        keys.push_back(key_of(kernel->name, target.name));
+        keys.push_back(key_of(kernel->name, target.name, "fwd bf16 d=64 keep=kv<=q"));
   return keys;
+}
+
+TEST(Render, AFunctionIsTextOfTheTreeWithoutNames) {
+  const std::string problem = "fwd bf16 d=64 keep=w[h]*float(kv)<cos(w[q-kv])&&segment[q]==segment[kv] ";
+  const auto source_with = [&](const std::string& tensors) {
+    Result<Rendered> made = render(key_of("portable_bits", "sm_80", problem + tensors));
+    EXPECT_TRUE(made) << made.error().message;
+    return made->source.substr(made->source.find("struct RowValues"));
+  };
+  const std::string source = source_with("tensors=w:fp32[1],segment:int32[1]");
+  EXPECT_THAT(source, Not(HasSubstr("segment")));
+  EXPECT_THAT(source, HasSubstr("of_reals<Operation::cos>("));
+  EXPECT_THAT(source, HasSubstr("load<Type::integer>(call.tensors[1], {"));
+  EXPECT_EQ(render(key_of("portable_bits", "sm_80")).error().message,
+            "this kernel is compiled for a mask; its key has no keep");
 }
 
 TEST(Render, AMadeUpKernelChangesNoOther) {
