@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench import pictures, regret
 from bench.amd import tables as amd_tables
+from bench.arm import tables as arm_tables
 from bench.compile import tables as compile_tables
 from bench.cpu import cache_tables as cpu_cache_tables
 from bench.cpu import cost_tables, grid_tables
@@ -50,6 +51,8 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "kernels": ("kernels", compile_tables.cpu, True),
     "build": ("build", compile_tables.build, True),
     "amd": ("amd", amd_tables.bounds, True),
+    "arm": ("arm", arm_tables.modelled, True),
+    "arm-builds": ("arm", arm_tables.counted, True),
 }
 
 
