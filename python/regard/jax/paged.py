@@ -53,11 +53,10 @@ def paged_attention(
     (b, hq, d), (hk, pages, page, _), blocks = q.shape, k.shape, table.shape[1]
     # Heads are outermost, so that each has pages of its own: a cache of one head and hk times the sequences.
     options: dict[str, Any] = {"page_table": _of_heads(table, hk, pages)}
-    if lengths is not None:
-        each = int32_array("lengths", lengths)
-        if each.shape != (b,):
-            raise invalid(f"lengths has shape {list(each.shape)}; it must be [b], here [{b}]")
-        options["lengths_k"] = jnp.repeat(each, hk)
+    each = jnp.full(b, blocks * page, jnp.int32) if lengths is None else int32_array("lengths", lengths)
+    if each.shape != (b,):
+        raise invalid(f"lengths has shape {list(each.shape)}; it must be [b], here [{b}]")
+    options["lengths_k"] = jnp.repeat(each, hk)
     if attn_logits_soft_cap is not None:
         options["softcap"] = attn_logits_soft_cap
     for name, scales in (("descale_k", k_scales_pages), ("descale_v", v_scales_pages)):

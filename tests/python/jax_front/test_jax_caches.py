@@ -106,6 +106,16 @@ def test_paged_attention(scaled):
     close(o, numpy.stack(expected))
 
 
+@pytest.mark.no_compiler
+def test_paged_attention_without_lengths():
+    made, table = cache(), numpy.array([[2, 7, 1], [0, 3, 6]], "int32")
+    pages = of_jax(*(x.permute(2, 0, 1, 3).contiguous() for x in (made.k, made.v)))
+    full = numpy.full(2, 3 * made.k.shape[1], "int32")
+    (q,) = of_jax(numbers(9, 2, 4, D))
+    found, right = (regard.jax.paged_attention(q, *pages, table, lengths) for lengths in (None, full))
+    assert numpy.array_equal(found, right)
+
+
 def test_what_is_wrong_is_said():
     k, v, *new = of_jax(cache().k, cache().v, *NEW)
     with pytest.raises(ValueError, match="k, v, k_new and v_new are all needed"):
