@@ -126,8 +126,6 @@ class _Walk:
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
         self.named |= _names_of(code)
-        if _names_of(code) & _READERS or any(not _is_library(name) for name in _imported_by(code)):
-            self.is_complete = False
         parts: list[Any] = ["function", code]
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             try:
@@ -139,6 +137,10 @@ class _Walk:
         if not _is_library(function.__module__ or ""):
             read = [name for name in globals_of(code) if name in function.__globals__]
             parts += [(name, self.value(name, function.__globals__[name])) for name in read]
+            if _names_of(code) & _READERS or any(not _is_library(name) for name in _imported_by(code)):
+                self.is_complete = False
+            self.read_attributes = self.read_attributes or bool(vars(function))
+            parts += [(name, self.value(name, x)) for name, x in vars(function).items() if name in self._attributes]
         return tuple(parts)
 
     def _attributes_of(self, value: Any, classes: Iterator[type]) -> list[Any]:

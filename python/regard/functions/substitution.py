@@ -59,19 +59,23 @@ class _Substitution:
         for cell, other in zip(cells, function.__closure__ or ()):
             cell.cell_contents = self.of(other.cell_contents)
         made.__defaults__, made.__kwdefaults__ = self.of(function.__defaults__), self.of(function.__kwdefaults__)
+        made.__dict__.update(self._entries(function))
         names.update({name: self.of(names[name]) for name in globals_of(function.__code__) if name in names})
         return made
 
     def _object(self, value: Any) -> Any:
         """One whose own attributes are arrays, or lead to them, and not those of its class."""
-        attributes = getattr(value, "__dict__", None)
-        if isinstance(value, (type, types.ModuleType)) or attributes is None or arrays_in(type(value), self._closure):
+        has_entries = hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType))
+        if not has_entries or arrays_in(type(value), self._closure):
             raise FixedError
         try:
             made = object.__new__(type(value))
         except TypeError:
             raise FixedError from None
         self._made[id(value)] = made
-        read = self._closure.attributes
-        made.__dict__.update({name: self.of(x) if name in read else x for name, x in attributes.items()})
+        made.__dict__.update(self._entries(value))
         return made
+
+    def _entries(self, value: Any) -> dict[str, Any]:
+        read = self._closure.attributes
+        return {name: self.of(x) if name in read else x for name, x in vars(value).items()}

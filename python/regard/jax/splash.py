@@ -41,7 +41,7 @@ def with_mask(options: dict[str, Any], q: Any, k: Any) -> dict[str, Any]:
             "keep is a mask of splash attention, whose sequences are dense and of one length: for packed sequences and "
             f"pages {_FUNCTION}"
         )
-    order = options.get("layout") or "bshd"
+    order = options["layout"] if options.get("layout") in ("bhsd", "sbhd") else "bshd"
     rows, keys = q.shape[order.index("s")], k.shape[order.index("s")]
     shape, of_heads = tuple(mask.shape), (q.shape[order.index("h")], rows, keys)
     if shape not in (of_heads, of_heads[1:]):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 import pytest
+from jax.numpy import where
 
 import flex_functions
 import regard.jax
@@ -151,15 +152,20 @@ def of_head(h):
     return slope[h]
 
 
+def halved(s, b, h, q, kv):
+    return where(q > kv, s * of_head(h), s * halved.factor[h])
+
+
 def test_what_a_function_depends_on_is_in_its_key():
     traces = Traces()
     assert "<3" in traces.of("keep", Window(3, slope)).text and "<4" in traces.of("keep", Window(4, slope)).text
     other = slope + 1
     found = traces.of("keep", Window(4, other))
     assert traces.made == 2 and [array is other for array, _, _ in found.arrays] == [True]
-    for _ in range(2):
-        (read,) = traces.of("score", lambda s, b, h, q, kv: s * of_head(h)).arrays
-        assert traces.made == 3 and read[0] is slope
+    for factor in (sigma, other):
+        halved.factor = factor
+        read = [array for array, _, _ in traces.of("score", halved).arrays]
+        assert traces.made == 3 and len(read) == 2 and read[0] is slope and read[1] is factor
 
 
 def test_numbers_that_become_constants_are_not_remembered():

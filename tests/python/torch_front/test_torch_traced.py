@@ -187,6 +187,10 @@ def by_text(window):
     return lambda b, h, q, kv: q - kv < getattr(window, "size")  # noqa: B009
 
 
+def of_attribute(b, h, q, kv):
+    return q - kv < of_attribute.size
+
+
 def times(factor):
     return lambda s, b, h, q, kv: s + q * factor
 
@@ -215,6 +219,9 @@ def test_what_a_function_depends_on_is_in_its_key(monkeypatch):
     assert [f"<{n}" in traces.of("keep", Window(n), CPU).text for n in (3, 5)] == [True, True]
     assert ["4" in traces.of("keep", one_of(Kept(key)), CPU).text for key in (1, 4)] == [False, True]
     assert [f"<{n}" in traces.of("keep", by_text(Window(n)), CPU).text for n in (3, 5)] == [True, True]
+    for size in (3, 5):
+        of_attribute.size = size
+        assert f"<{size}" in traces.of("keep", of_attribute, CPU).text
     scaled = [traces.of("score", times(c), CPU) for c in (numpy.int32(2), numpy.float32(2))]
     assert scaled[0].text != scaled[1].text
     a, b = torch.rand(3), torch.rand(3)
