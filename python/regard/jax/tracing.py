@@ -56,8 +56,9 @@ def _named(named: dict[str, Any], purpose: str, array: Any, name: str, stopped: 
         if value is array and (not stopped or purpose == "keep"):
             return other
     chosen = free_name(name, named)
-    # What only keep reads needs none either.
-    named[chosen] = array if purpose == "score" and not stopped else jax.lax.stop_gradient(array)
+    # What only keep reads needs no gradient either; an array that is not traced has none.
+    has_gradient = purpose == "score" and not stopped
+    named[chosen] = array if has_gradient or not isinstance(array, jax.core.Tracer) else jax.lax.stop_gradient(array)
     return chosen
 
 
