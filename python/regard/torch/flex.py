@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ..errors import InvalidError, RefusedError, invalid, wrong_type
 from ..words import quote
+from .block_masks import function_of
 from .replacing import Replacement
 from .sdpa import in_memory_order
 from .strictness import not_computed
@@ -29,9 +27,7 @@ _OF_KERNELS = frozenset(
         *("ROWS_GUARANTEED_SAFE", "BLOCKS_ARE_CONTIGUOUS", "FORCE_USE_FLEX_ATTENTION"),
     )
 )
-_WHOLE = 1 << 30  # the block size of PyTorch's mask of one block
 _ignored: set[str] = set()  # what was warned of
-_checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def flex_attention(
@@ -56,7 +52,8 @@ def flex_attention(
 
     The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
     [B, Hq, L] in fp32. AuxRequest(max_scores=True) is refused. kernel_options that choose tiles are ignored, with a
-    warning, once for each; others are refused. It is not to be compiled by torch.compile.
+    warning, once for each; others are refused. Within torch.compile functions and block masks are what `function` makes
+    of them.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)
@@ -68,7 +65,7 @@ def flex_attention(
     if score_mod is not None:
         options["score"] = score_mod
     if block_mask is not None:
-        keep = _function_of(block_mask, query, key)
+        keep = function_of(block_mask, query, key)
         if keep is not None:
             options["keep"] = keep
     if scale is not None:
@@ -127,95 +124,6 @@ def _module() -> Any:
     import torch.nn.attention.flex_attention as theirs
 
     return theirs
-
-
-def _function_of(block_mask: Any, query: Tensor, key: Tensor) -> Any:
-    """The function of a block mask that hides and shows what its function does; None if that is everything."""
-    theirs = sys.modules.get("torch.nn.attention.flex_attention")
-    if theirs is None or not isinstance(block_mask, theirs.BlockMask):
-        raise wrong_type(
-            f"block_mask is of type {type(block_mask).__name__}; it must be a BlockMask of create_block_mask"
-        )
-    if block_mask.mask_mod is theirs._sliced_mask_mod_error:
-        raise invalid("block_mask is a part of another, which has no function; make one of the function of the part")
-    sizes = block_mask.seq_lengths
-    is_whole = tuple(block_mask.BLOCK_SIZE) == (_WHOLE, _WHOLE)
-    if not is_whole and tuple(sizes) != (query.shape[2], key.shape[2]):
-        raise invalid(
-            f"block_mask is of {sizes[0]} queries and {sizes[1]} keys, and there are {query.shape[2]} and "
-            f"{key.shape[2]}; make one for these lengths"
-        )
-    counts = block_mask.kv_num_blocks
-    if counts.dim() != 3 or any(n not in (1, size) for n, size in zip(counts.shape, query.shape[:2])):
-        raise invalid(
-            f"block_mask is of {list(counts.shape[:-1])} sequences and heads; it must be of {list(query.shape[:2])}, "
-            "or of 1 of each"
-        )
-    if not is_whole and block_mask not in _checked:
-        _refuse_blocks(block_mask)
-        _checked.add(block_mask)
-    return None if block_mask.mask_mod is theirs.noop_mask else block_mask.mask_mod
-
-
-def _refuse_blocks(mask: Any) -> None:
-    """Compares each block with what the function says of its places."""
-    listed, full = _dense(mask.kv_num_blocks, mask.kv_indices), None
-    if mask.full_kv_num_blocks is not None:
-        full = _dense(mask.full_kv_num_blocks, mask.full_kv_indices)
-    (rows, keys), (block_rows, block_keys) = mask.seq_lengths, mask.BLOCK_SIZE
-    if listed.shape[2] != -(-rows // block_rows) or listed.shape[3] != -(-keys // block_keys):
-        raise invalid("block_mask has other blocks than its seq_lengths; make it with create_block_mask")
-    hidden = ~listed if full is None else ~(listed | full)
-    device = listed.device
-    h, key = (torch.arange(n, dtype=torch.int32, device=device) for n in (listed.shape[1], keys))
-    for b in range(listed.shape[0]):  # one row of blocks of a sequence at a time, for little memory
-        for block in range(listed.shape[2]):
-            first = block * block_rows
-            row = torch.arange(first, min(first + block_rows, rows), dtype=torch.int32, device=device)
-            batch = torch.tensor([b], dtype=torch.int32, device=device)
-            places = torch.meshgrid(batch, h, row, key, indexing="ij")
-            with _Indices():
-                seen = torch.vmap(mask.mask_mod)(*[place.reshape(-1) for place in places])
-            seen = seen.reshape(len(h), len(row), keys).transpose(1, 2)
-            wrong = _in_blocks(seen, block_keys, False).any(-1) & hidden[b, :, block]
-            if full is not None:
-                wrong |= ~_in_blocks(seen, block_keys, True).all(-1) & full[b, :, block]
-            if wrong.any():
-                raise RefusedError(
-                    "block_mask hides or shows other blocks than its mask_mod, as from_kv_blocks can make it; the "
-                    "function must say all, such as with blocks[b, h, q_idx // 128, kv_idx // 128] of a tensor that it "
-                    "closes over"
-                )
-
-
-def _in_blocks(seen: Tensor, block_keys: int, after: bool) -> Tensor:
-    """[h, keys, rows] as [h, blocks of keys, places of a block]; `after`: the places after the last key."""
-    missing = -seen.shape[1] % block_keys
-    padded = torch.nn.functional.pad(seen, (0, 0, 0, missing), value=after)
-    return padded.reshape(seen.shape[0], -1, block_keys * seen.shape[2])
-
-
-def _dense(counts: Tensor, indices: Tensor) -> Tensor:
-    """Which blocks are listed, [B, H, rows, keys] of blocks."""
-    columns = indices.shape[-1]
-    is_listed = torch.arange(columns, device=counts.device) < counts[..., None]
-    dense = torch.zeros(*indices.shape[:-1], columns + 1, dtype=torch.bool, device=counts.device)
-    return dense.scatter_(-1, indices.long().where(is_listed, columns), True)[..., :columns]
-
-
-class _Indices(TorchFunctionMode):
-    """tensor[i] where i stands for many numbers, which PyTorch would read as one."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is Tensor.__getitem__:
-            places = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if all(isinstance(place, (int, Tensor)) for place in places):
-                device = args[0].device
-                tensors = [
-                    place if isinstance(place, Tensor) else torch.tensor(place, device=device) for place in places
-                ]
-                return torch.ops.aten.index(args[0], tensors)
-        return function(*args, **(kwargs or {}))
 
 
 _lock = threading.Lock()

@@ -35,12 +35,12 @@ class Function:
         return self.__wrapped__(*places)
 
 
-def function(f: Callable[..., Any], purpose: Literal["score", "keep"] | None = None) -> Function:
+def function(f: Any, purpose: Literal["score", "keep"] | None = None) -> Any:
     """A Python function for `score=` or `keep=` of a call that torch.compile or torch.export compiles.
 
-    f: score_mod(score, b, h, q_idx, kv_idx) or mask_mod(b, h, q_idx, kv_idx), as `attention` takes it. It is traced
-    here, so this is called outside of what is compiled. purpose: which of the two it is, if the number of its arguments
-    does not say that.
+    f: score_mod(score, b, h, q_idx, kv_idx) or mask_mod(b, h, q_idx, kv_idx), as `attention` takes it; or the
+    BlockMask of a `flex_attention`, which becomes one with such a function. It is traced here, so this is called
+    outside of what is compiled. purpose: which of the two it is, if the number of its arguments does not say that.
 
     The result holds the tensors that f reads now: where others take their place, and not only their values change, it
     has to be made again, which traces nothing for the same code and compiles nothing. It can be called as f, for
@@ -54,6 +54,10 @@ def function(f: Callable[..., Any], purpose: Literal["score", "keep"] | None = N
             "regard.torch.function traces a Python function, and is called within what PyTorch compiles; call it "
             "before, and pass on what it returns"
         )
+    from .block_masks import is_block_mask, traced  # which need this module
+
+    if is_block_mask(f):
+        return traced(f)
     return Function(_purpose_of(f) if purpose is None else _known(purpose), f, None)
 
 

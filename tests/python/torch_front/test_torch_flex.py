@@ -99,6 +99,11 @@ def test_blocks_that_are_those_of_the_function_are_accepted():
     expected = regard.torch.flex_attention(*drawn(), block_mask=MASK, enable_gqa=True)
     for mask in (of_blocks(MASK), SMALL):
         assert torch.equal(regard.torch.flex_attention(*drawn(), block_mask=mask, enable_gqa=True), expected)
+    changed = of_blocks(MASK)
+    regard.torch.flex_attention(*drawn(), block_mask=changed, enable_gqa=True)
+    changed.mask_mod = theirs.noop_mask  # its blocks are compared again
+    with pytest.raises(NotImplementedError, match="hides or shows other blocks"):
+        regard.torch.flex_attention(*drawn(), block_mask=changed, enable_gqa=True)
     everything = create_block_mask(theirs.noop_mask, None, None, L, S, device="cpu")
     o = regard.torch.flex_attention(*drawn(), block_mask=everything, enable_gqa=True)
     assert torch.equal(o, regard.torch.flex_attention(*drawn(), enable_gqa=True))
@@ -144,6 +149,31 @@ def but_one(b, h, q, kv):
 def test_what_is_refused(options, sentence):
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=sentence):
         regard.torch.flex_attention(*drawn(), **{"enable_gqa": True, **options})
+
+
+def test_within_torch_compile():
+    def call(q, k, v, score, mask):
+        return regard.torch.flex_attention(q, k, v, score, mask, enable_gqa=True)
+
+    attend = torch.compile(call, backend="aot_eager", fullgraph=True)
+    function = regard.torch.function
+    expected = call(*drawn(), score, MASK)
+    assert torch.equal(attend(*drawn(), function(score), function(MASK)), expected)
+    new = create_block_mask(keep, 2, 4, L, S, device="cpu")
+    assert torch.equal(attend(*drawn(), function(score), function(new)), expected)
+    everything = function(create_block_mask(theirs.noop_mask, None, None, L, S, device="cpu"))
+    assert torch.equal(attend(*drawn(), None, everything), call(*drawn(), None, None))
+    for mask in (
+        create_block_mask(keep, 2, 4, L, S, device="cpu"),
+        of_blocks(MASK, kv_num_blocks=MASK.kv_num_blocks - 1),
+    ):
+        with pytest.raises(
+            Exception, match=r"not compared with its function .* pass regard.torch.function\(block_mask\)"
+        ):
+            attend(*drawn(), function(score), mask)
+    with pytest.raises(NotImplementedError, match="block_mask hides or shows other blocks than its mask_mod"):
+        function(of_blocks(MASK, kv_num_blocks=MASK.kv_num_blocks - 1))
+    torch._dynamo.reset()
 
 
 def test_options_of_kernels_are_ignored_with_one_warning():
