@@ -148,7 +148,8 @@ class CacheOptions(TypedDict, total=False):
     rope_sin: Annotated[Array, "likewise"]
     positions: Annotated[
         Array,
-        "int32 [b]: position of each sequence's first new token, in append also of every one; lengths_k if absent",
+        "int32 [b]: position of each sequence's first new token; lengths_k if absent. In append also [b, snew], that "
+        "of each token, and of packed tokens always [tokens]",
     ]
     dv: Annotated[int, "with v=None: v is the first dv columns of k; all of k if k_rope is given"]
     k_rope: Annotated[Array, "with v=None: the last columns of k, where they are an array of their own, shaped like k"]

@@ -102,7 +102,7 @@ def test_gradients_of_tensors():
             "tensors\\['w'\\] has dtype float64; functions read float32,",
         ),
         ({"keep": "kv<='q'"}, "a function cannot contain quotes"),
-        ({"keep": "kv<=q||h==0", "target": "sm_90a"}, "it does not take keep yet; CPU targets have a generic kernel"),
+        ({"score": "s*s", "target": "sm_90a"}, "it does not take score yet; CPU targets have a generic kernel"),
         ({"score": "s*2.0", "softcap": 2.0}, "score cannot be combined with softcap=2"),
         (
             {"score": "s+w[h]", "tensors": {"w": np.ones((3, 3), np.float32)}},

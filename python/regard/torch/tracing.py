@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -28,7 +27,7 @@ class Function:
         """device: of the numbers on which the function runs; None: where its tensors are."""
         traced = _trace()(purpose, of, device)
         self.purpose, self.text = purpose, traced.text
-        self.reads = tuple([(tensor, _as_word(name), detached) for tensor, name, detached in traced.tensors])
+        self.reads = tuple([(tensor, free_name(name, ()), detached) for tensor, name, detached in traced.tensors])
         self.__wrapped__ = of  # which says the signature, as for create_block_mask
 
     def __call__(self, *places: Any) -> Any:
@@ -132,20 +131,16 @@ def _past(dynamo: Any) -> Any:
     return dynamo.disable(TRACES.of)
 
 
-def _as_word(name: str) -> str:
-    """A name as a word that is none of the language's, as none of those ends in "_"."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII) + "_"
-
-
 def _named(named: dict[str, Any], purpose: str, tensor: Tensor, name: str, detached: bool) -> str:
     """The name of a tensor, which is put among the others unless it is there."""
     for other, value in named.items():
         # A mask has no gradient, so that it may read what the score does.
         if value is tensor and (not detached or purpose == "keep"):
             return other
-    chosen = free_name(name, named)
-    named[chosen] = tensor.detach() if detached else tensor
-    return chosen
+    while name in named:
+        name += "_"
+    named[name] = tensor.detach() if detached else tensor
+    return name
 
 
 def _with_names(text: str, names: tuple[str, ...]) -> str:

@@ -138,7 +138,7 @@ def test_tensors_of_several_devices_are_refused_by_the_operators(name):
     with pytest.raises(ValueError, match=sentence):
         torch.ops.regard.attention(q, k, v, *options)
     with pytest.raises(ValueError, match=sentence):
-        torch.ops.regard.attention_backward(GRAD_O, q, k, v, o, lse, *options, True)
+        torch.ops.regard.attention_backward(GRAD_O, q, k, v, o, lse, *options, "bias")
 
 
 @pytest.mark.parametrize("name", OF_GRADIENTS)
