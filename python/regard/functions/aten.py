@@ -75,6 +75,8 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
     "round": rounded,
     "trunc": lambda x: truncated(node_of(x)),
     "relu": lambda x: numeric("max")(x, 0),
+    "silu": lambda x: multiply(x, real("sigmoid")(x)),
+    "tan": lambda x: real("/")(real("sin")(x), real("cos")(x)),
     "minimum": smaller,
     "maximum": larger,
     "clamp": clamp,
@@ -122,7 +124,6 @@ REMEDIES = {
     "log1p": "write torch.log(1 + x)",
     "expm1": "write torch.exp(x) - 1",
     "log10": "write torch.log2(x) * 0.30103",
-    "tan": "write torch.sin(x) / torch.cos(x)",
     "arange": _WRITE,
 }
 DEFAULT_REMEDY = _HOLDS

@@ -104,15 +104,16 @@ class _Walk:
             return "partial", *[self.value(name, part) for part in (value.func, value.args, value.keywords)]
         if isinstance(value, types.ModuleType):
             return value.__name__, *self._attributes_of(value, iter(()))
-        if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+        if isinstance(value, type) and not _is_of_library(value):
+            return value, *self._attributes_of(value, iter(value.__mro__))
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType, type)):
             return self._hashable(value)
         if _is_of_library(type(value)):
             wrapped = getattr(value, "__wrapped__", None)  # by jax.jit, for example
-            if wrapped is None or _is_library(getattr(value, "__module__", None) or ""):
-                return self._hashable(value)
-            return "wrapped", type(value), self.value(name, wrapped)
-        if isinstance(value, type):
-            return value, *self._attributes_of(value, iter(value.__mro__))
+            if wrapped is not None and not _is_library(getattr(value, "__module__", None) or ""):
+                return "wrapped", type(value), self.value(name, wrapped)
+            # Such as PagedAttention, whose functions read its tensors.
+            return self._hashable(value), *self._attributes_of(value, iter(()))
         return type(value), *self._attributes_of(value, iter(type(value).__mro__))
 
     def _hashable(self, value: Any) -> Any:

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.attention.flex_attention as theirs
+from torch.nn.attention.experimental._paged_attention import PagedAttention
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask
 
 import flex_functions
@@ -174,6 +175,29 @@ def test_within_torch_compile():
     with pytest.raises(NotImplementedError, match="block_mask hides or shows other blocks than its mask_mod"):
         function(of_blocks(MASK, kv_num_blocks=MASK.kv_num_blocks - 1))
     torch._dynamo.reset()
+
+
+def test_pages_of_pytorch(monkeypatch):
+    """Functions and masks that PyTorch makes for pages, which read tensors of an object of PyTorch's."""
+    monkeypatch.setattr(theirs, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    length, page = 64, 16
+    q, k, v = (torch.randn(2, 3, length, 8) for _ in range(3))
+    pages = PagedAttention(12, page, 3, device="cpu")
+    for part in (20, length):  # so that the pages of both sequences are among each other
+        for b in range(2):
+            pages.reserve(torch.tensor(b), torch.tensor(part))
+    k_pages, v_pages = torch.zeros(2, 1, 3, 12 * page, 8).unbind(0)
+    pages.assign(torch.arange(2), torch.arange(length).expand(2, length), k, v, k_pages, v_pages)
+    mask = create_block_mask(flex_functions.causal, 2, 1, length, length, device="cpu", BLOCK_SIZE=page)
+    expected = THEIRS(q, k, v, score_mod=lambda s, b, h, i, j: s + 0.1 * (i - j), block_mask=mask)
+    actual = regard.torch.flex_attention(
+        q,
+        k_pages,
+        v_pages,
+        score_mod=pages.get_score_mod(lambda s, b, h, i, j: s + 0.1 * (i - j)),
+        block_mask=pages.convert_logical_block_mask(mask),
+    )
+    torch.testing.assert_close(actual, expected)
 
 
 def test_options_of_kernels_are_ignored_with_one_warning():

@@ -195,6 +195,10 @@ def times(factor):
     return lambda s, b, h, q, kv: s + q * factor
 
 
+class Class:
+    n = 5
+
+
 WINDOW = 3
 
 
@@ -212,6 +216,10 @@ def test_what_a_function_depends_on_is_in_its_key(monkeypatch):
     assert "<3" in traces.of("keep", of_global, CPU).text
     monkeypatch.setitem(globals(), "WINDOW", 11)
     assert "<11" in traces.of("keep", of_global, CPU).text
+    of_class = lambda b, h, q, kv: q < Class.n  # noqa: E731
+    assert "<5" in traces.of("keep", of_class, CPU).text
+    monkeypatch.setattr(Class, "n", 6)
+    assert "<6" in traces.of("keep", of_class, CPU).text
     inner = types.SimpleNamespace(n=[5])
     assert "<5" in traces.of("keep", lambda b, h, q, kv: q < inner.n[0], CPU).text
     inner.n[0] = 6
@@ -283,6 +291,7 @@ def test_masks_of_masks():
         (lambda s, b, h, q, kv: s.masked_fill(q < kv, -1e9).clamp_max(3.5), "min(where(q<kv,-1e9,s),3.5)"),
         (lambda s, b, h, q, kv: torch.relu(s) ** 0.5 + torch.tensor(2.5), "sqrt(max(s,0.0))+2.5"),
         (lambda s, b, h, q, kv: torch.zeros_like(s) + 2.0**s, "0.0+pow(2.0,s)"),
+        (lambda s, b, h, q, kv: torch.nn.functional.silu(s) + q.tan(), "s*sigmoid(s)+sin(float(q))/cos(float(q))"),
     ],
 )
 def test_operations(function, text):
