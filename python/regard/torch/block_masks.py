@@ -63,12 +63,12 @@ def _is_whole(block_mask: Any) -> bool:
 
 def _is_everything(block_mask: Any) -> bool:
     theirs = sys.modules["torch.nn.attention.flex_attention"]
-    return block_mask.mask_mod is theirs.noop_mask  # type: ignore[attr-defined,no-any-return]
+    return block_mask.mask_mod is theirs.noop_mask
 
 
 def _refuse_part(block_mask: Any) -> None:
     theirs = sys.modules["torch.nn.attention.flex_attention"]
-    if block_mask.mask_mod is theirs._sliced_mask_mod_error:  # type: ignore[attr-defined]
+    if block_mask.mask_mod is theirs._sliced_mask_mod_error:
         raise invalid("block_mask is a part of another, which has no function; make one of the function of the part")
 
 
