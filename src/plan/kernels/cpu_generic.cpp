@@ -90,8 +90,10 @@ Stage write_bits_on_cpu(const Plan& plan, const BitsShape& shape) {
   const GenericSchedule schedule{shape.strides(), nullptr, std::ssize(plan.steps->steps)};
   const std::int64_t grid =
       product({shape.batches, shape.heads, ceil_divide(p.sq, GenericLayout::tile_rows)});
-  Stage stage = stage_of(p, target, cpu_generic_forward, first_tile(target, cpu_generic_forward.name), grid,
-                         GenericLayout::mask_bytes(schedule.steps));
+  KernelKey key = key_of(p, target, cpu_generic_forward, first_tile(target, cpu_generic_forward.name));
+  key.signature.pass = Pass::fwd;  // in backward too
+  Stage stage =
+      stage_of(cpu_generic_forward, std::move(key), grid, GenericLayout::mask_bytes(schedule.steps));
   stage.schedule = Schedule(schedule);
   stage.schedule.point(&GenericSchedule::function, plan.function);
   stage.schedule.point(&GenericSchedule::words, plan.bits);
