@@ -95,10 +95,11 @@ def call_of(cell: Cell, words: str, given: dict[str, Any]) -> Callable[[], Any]:
     problem = regard.Problem(f"{cell.pass_} {cell.dtype} h={HEADS} s={cell.keys} d={D} {words}")
     plan = regard.plan(problem, threads=cell.threads)
     plan.prepare()
+    captured = {f"captured_{i}": tensor for i, tensor in enumerate(given.values())}
     tensors = {}
     for name, spec in problem.tensors.items():
         of = torch.float32 if name == "lse" else dtype
-        tensors[name] = given[name] if name in given else torch.randn(tuple(spec.shape)).to(of)
+        tensors[name] = captured[name] if name in captured else torch.randn(tuple(spec.shape)).to(of)
     return lambda: plan.run(**tensors)
 
 
@@ -114,6 +115,7 @@ def flex_call(cell: Cell, given: dict[str, Any]) -> Callable[[], Any]:
         return mask.function(b, h, q, kv, *captured)
 
     block_mask = create_block_mask(function, 1, None, cell.keys, cell.keys, device="cpu")
+    torch._dynamo.reset()  # after eight functions it would no longer compile
     compiled = torch.compile(flex_attention, dynamic=False)
     q, k, v = (torch.randn(1, HEADS, cell.keys, D).to(dtype) for _ in range(3))
 
