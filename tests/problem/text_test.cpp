@@ -300,7 +300,7 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"head", "'descale=head'?"},
       {"bshd", "'layout=bshd'?"},
       {"score_mod", "'score=s*2.0', a function"},
-      {"mask_mod=f", "'keep=kv<q', a function"},
+      {"mask_mod", "'keep=kv<q', a function"},
   };
   for (const auto& [word, answer] : table) {
     const std::string message = refusal("fwd " + std::string(word));
