@@ -133,10 +133,11 @@ class FunctionRows {
   }
 
   static u32 number_at(const FunctionStep& step, const CapturedTensor& tensor, i64 place) {
-    constexpr i32 uint8 = 18, int64 = 20;  // checked in src/engine/bind_function.cpp
     const u8* const bytes = static_cast<const u8*>(tensor.data);
-    if (tensor.dtype == uint8) return step.type == function::Type::boolean ? bytes[place] != 0 : bytes[place];
-    if (tensor.dtype == int64) return static_cast<u32>(static_cast<const i64*>(tensor.data)[place]);
+    if (tensor.dtype == function::captured_uint8)
+      return step.type == function::Type::boolean ? bytes[place] != 0 : bytes[place];
+    if (tensor.dtype == function::captured_int64)
+      return static_cast<u32>(static_cast<const i64*>(tensor.data)[place]);
     if (step.type == function::Type::integer) return static_cast<const u32*>(tensor.data)[place];
     float number = 0;
     load_row(&number, bytes + place * bytes_of_dtype(tensor.dtype), tensor.dtype, 1);

@@ -105,13 +105,6 @@ REGARD_INLINE float round_of(float x) {
   return rest > 0.5f || (rest == 0.5f && odd) ? below + 1 : below;
 }
 
-REGARD_INLINE float root_of(float x) {
-#ifdef __CUDACC__
-  return sqrtf(x);
-#else
-  return __builtin_sqrtf(x);
-#endif
-}
 REGARD_INLINE double root_of(double x) {
 #ifdef __CUDACC__
   return sqrt(x);

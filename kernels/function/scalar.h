@@ -12,6 +12,27 @@ REGARD_INLINE float real(double x) {
   return static_cast<float>(x);
 }
 
+/// Types of captured tensors that kernels have no DType for: enum regard_dtype of include/regard/regard.h
+/// (checked in src/engine/bind_function.cpp).
+constexpr i32 captured_uint8 = 18, captured_int64 = 20;
+
+constexpr REGARD_INLINE bool is_comparison(Operation operation) {
+  return operation == Operation::less || operation == Operation::less_equal ||
+         operation == Operation::equal || operation == Operation::not_equal;
+}
+
+template <Operation operation, class Number>
+REGARD_INLINE u32 compared(Number a, Number b) {
+  if constexpr (operation == Operation::less)
+    return a < b ? 1u : 0u;
+  else if constexpr (operation == Operation::less_equal)
+    return a <= b ? 1u : 0u;
+  else if constexpr (operation == Operation::equal)
+    return a == b ? 1u : 0u;
+  else
+    return a != b ? 1u : 0u;
+}
+
 /// Of conditions.
 template <Operation operation>
 REGARD_INLINE auto of_conditions(u32 x, u32 y) {
@@ -33,14 +54,8 @@ REGARD_INLINE auto of_conditions(u32 x, u32 y) {
 template <Operation operation>
 REGARD_INLINE auto of_integers(u32 x, u32 y) {
   const i32 a = signed_of(x), b = signed_of(y);
-  if constexpr (operation == Operation::less)
-    return a < b ? 1u : 0u;
-  else if constexpr (operation == Operation::less_equal)
-    return a <= b ? 1u : 0u;
-  else if constexpr (operation == Operation::equal)
-    return x == y ? 1u : 0u;
-  else if constexpr (operation == Operation::not_equal)
-    return x != y ? 1u : 0u;
+  if constexpr (is_comparison(operation))
+    return compared<operation>(a, b);
   else if constexpr (operation == Operation::add)
     return x + y;
   else if constexpr (operation == Operation::subtract)
@@ -80,14 +95,8 @@ REGARD_INLINE auto of_integers(u32 x, u32 y) {
 /// Of real numbers.
 template <Operation operation>
 REGARD_INLINE auto of_reals(float x, float y) {
-  if constexpr (operation == Operation::less)
-    return x < y ? 1u : 0u;
-  else if constexpr (operation == Operation::less_equal)
-    return x <= y ? 1u : 0u;
-  else if constexpr (operation == Operation::equal)
-    return x == y ? 1u : 0u;
-  else if constexpr (operation == Operation::not_equal)
-    return x != y ? 1u : 0u;
+  if constexpr (is_comparison(operation))
+    return compared<operation>(x, y);
   else if constexpr (operation == Operation::to_integer)
     return static_cast<u32>(integer_of(x));
   else if constexpr (operation == Operation::negate)
@@ -131,9 +140,9 @@ REGARD_INLINE auto of_reals(float x, float y) {
   else if constexpr (operation == Operation::sigmoid)
     return real(1 / (1 + exp_of(-x)));
   else if constexpr (operation == Operation::sqrt)
-    return root_of(x);
+    return real(root_of(x));  // exactly the root in fp32: rounding twice does not change it
   else if constexpr (operation == Operation::rsqrt)
-    return real(1 / root_of(static_cast<double>(x)));
+    return real(1 / root_of(x));
   else if constexpr (operation == Operation::sin)
     return real(sin_of(x, 0));
   else if constexpr (operation == Operation::cos)

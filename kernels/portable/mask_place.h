@@ -35,9 +35,9 @@ REGARD_DEVICE auto load(const MaskTensor& tensor, Indices indices) {
     if (tensor.dtype == static_cast<i32>(DType::bf16)) return load_element<DType::bf16>(bytes, place);
     return load_element<DType::fp16>(bytes, place);
   } else {
-    constexpr i32 uint8 = 18, int64 = 20;  // checked in src/engine/bind_function.cpp
-    if (tensor.dtype == int64) return static_cast<u32>(global(reinterpret_cast<const i64*>(bytes))[place]);
-    if (tensor.dtype != uint8) return global(reinterpret_cast<const u32*>(bytes))[place];
+    if (tensor.dtype == captured_int64)
+      return static_cast<u32>(global(reinterpret_cast<const i64*>(bytes))[place]);
+    if (tensor.dtype != captured_uint8) return global(reinterpret_cast<const u32*>(bytes))[place];
     const u32 byte = global(bytes)[place];
     return type == Type::boolean ? u32{byte != 0} : byte;
   }

@@ -10,7 +10,7 @@
 namespace regard {
 namespace {
 
-// Kernels read the numbers of dtypes (kernels/cpu/function_rows.h).
+// Kernels read the numbers of dtypes (kernels/function/scalar.h).
 static_assert(REGARD_UINT8 == 18 && REGARD_INT64 == 20);
 
 CapturedTensor tensor_of(const regard_tensor& tensor, const regard_tensor& gradient) {

@@ -36,7 +36,7 @@ WrittenBits BitsShape::strides() const {
 }
 
 Rows rows_of_bits(const Plan& plan, void* workspace) {
-  const WrittenBits strides = BitsShape(plan.problem, *plan.steps).strides();
+  const auto strides = plan.stages.front().schedule.as<WrittenBits>();
   return {plan.workspace.at(plan.bits, workspace), strides.batch, strides.head, strides.row};
 }
 

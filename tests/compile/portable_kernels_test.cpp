@@ -132,6 +132,19 @@ std::vector<KernelKey> keys_of_backward_features(const Target& target) {
   return values_of(keys);
 }
 
+/// The stage that writes the bits of masks: with tensors of all types, and with operations of all kinds.
+std::vector<KernelKey> keys_of_masks(const Target& target) {
+  std::vector<KernelKey> keys;
+  for (const char* mask : {"keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]",
+                           "keep=m[b,h,q//16,kv//16]&&abs(q%64-kv%64)<7 tensors=m:bool[4]",
+                           "keep=float(kv)*w[kv]<sqrt(float(q))+rsqrt(float(kv+1))*cos(float(kv))&&exp(-"
+                           "float(q))<pow(1.5,float(h)) "
+                           "tensors=w:fp32[1]"})
+    keys.push_back(
+        keys_of_stages(target, fmt::format("fwd fp16 s=64 d=64 {}", mask), "portable_forward").front());
+  return keys;
+}
+
 class PortableKernel : public testing::TestWithParam<const char*> {};
 
 TEST_P(PortableKernel, CompilesWithoutSpillsInEveryTile) {
@@ -157,6 +170,10 @@ TEST_P(PortableFeatures, CompileWithoutSpills) {
 
 TEST_P(PortableFeatures, CompileInBackwardWithoutSpills) {
   expect_none_spills(keys_of_backward_features(**find_target(GetParam())));
+}
+
+TEST_P(PortableFeatures, WriteBitsOfMasksWithoutSpills) {
+  expect_none_spills(keys_of_masks(**find_target(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, PortableFeatures, testing::Values("sm_80", "sm_90a"));

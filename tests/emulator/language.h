@@ -31,7 +31,6 @@ float fmaxf(float, float);
 float fminf(float, float);
 float logf(float);
 double sqrt(double);
-float sqrtf(float);
 }
 
 #define threadIdx (emulator_runtime->position.thread)
