@@ -65,7 +65,7 @@ def in_turns(calls: dict[str, Call], seconds: float) -> tuple[dict[str, list[flo
     shuffled = random.Random(0)
 
     def sample(rounds: int) -> dict[str, list[float]]:
-        events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in order}
+        events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in every}
         for _ in range(rounds):
             shuffled.shuffle(order)
             for name in order:

@@ -341,6 +341,28 @@ double longest_over_mean(std::string_view shape) {
   return static_cast<double>(longest) * static_cast<double>(hopper.units) / static_cast<double>(total);
 }
 
+TEST(Plan, BlocksOfCausalBackwardHaveTheQueryHeadsThatTheCacheHolds) {
+  const struct {
+    std::string_view text;
+    std::int64_t heads;
+  } cases[] = {{"hq=64 hk=8 s=2048 d=128 mask=causal", 8},
+               {"hq=64 hk=8 s=4096 d=128 mask=causal", 4},
+               {"hq=64 hk=8 s=8192 d=128 mask=causal", 2},
+               {"hq=64 hk=8 s=65536 d=128 mask=causal", 1},
+               {"hq=64 hk=8 s=8192 d=128", 8},
+               {"hq=64 hk=8 s=8192 d=128 mask=window:1024,0", 8},
+               {"hq=64 hk=8 s=8192 d=128 mask=causal deterministic", 8},
+               {"hq=40 hk=8 s=8192 d=128 mask=causal", 2},
+               {"h=8 s=8192 d=128 mask=causal", 1}};
+  for (const auto& c : cases)
+    for (const std::string_view family : {"sm90_backward", "portable_backward"}) {
+      const Problem p = problem("bwd bf16 b=4 " + std::string(c.text));
+      const Result<Plan> made = plan(p, target("sm_90a"), {.family = std::string(family)});
+      ASSERT_TRUE(made) << made.error().message;
+      EXPECT_EQ(made->stages[1].schedule.as<GpuBackwardSchedule>().part_heads, c.heads) << c.text;
+    }
+}
+
 TEST(Plan, NoMultiprocessorIsBusyMuchLongerThanOthersInCausalBackward) {
   for (const std::string_view shape :
        {"b=1 h=16 s=16384 d=128", "b=2 h=16 s=8192 d=128", "b=2 hq=32 hk=8 s=8192 d=128",

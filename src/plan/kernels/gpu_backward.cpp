@@ -80,12 +80,23 @@ bool has_right_edge(const Problem& p) {
   return p.mask != Mask::none && (!window || p.window_right >= 0);
 }
 
+std::int64_t query_heads_in_cache(const Problem& p, std::int64_t rows) {
+  constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+  const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
+  return cache_bytes / product({std::max<std::int64_t>(rows, 1), row});
+}
+
 std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
   const Problem& p = plan.problem;
   const std::int64_t group = p.hq / p.hk, rounds = mask_hides_nothing(p) ? 1 : 2;
   if (p.deterministic) return group;
-  const std::int64_t parts = ceil_divide(rounds * plan.workers, std::max<std::int64_t>(blocks, 1));
-  return ceil_divide(group, std::clamp<std::int64_t>(parts, 1, group));
+  const std::int64_t for_workers = ceil_divide(rounds * plan.workers, std::max<std::int64_t>(blocks, 1));
+  // Blocks of unequal size get out of step, so the cache needs room for all query heads of their parts.
+  const std::int64_t rows = std::min(p.sq, most_keys_of_row(p));
+  const std::int64_t cached =
+      every_row_sees_all_keys(p) ? group : query_heads_in_cache(p, rows) / least_pairs;
+  const std::int64_t for_cache = ceil_divide(group, std::clamp<std::int64_t>(cached, 1, group));
+  return ceil_divide(group, std::clamp<std::int64_t>(for_workers, for_cache, group));
 }
 
 Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) {

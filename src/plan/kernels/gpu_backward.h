@@ -39,9 +39,17 @@ std::int64_t query_tiles(const Problem&, std::int64_t block_q);
 /// last one, if each goes through its tiles from the first one on: blocks that take turns then do not wait.
 bool has_right_edge(const Problem&);
 
+/// Of how many query heads the L2 cache has room for so many rows of Q, dO and the sum of dQ; it can be 0.
+std::int64_t query_heads_in_cache(const Problem&, std::int64_t rows);
+
+/// Where blocks have unequal sizes, those of this many pairs of batch and K/V head at least run together,
+/// since the short blocks of a single pair leave most multiprocessors without work at its end.
+inline constexpr std::int64_t least_pairs = 2;
+
 /// Query heads of a group that a block handles: all, or fewer if there are few blocks; under a mask, which
-/// makes some blocks short, twice as many blocks are needed. Their sums of dK and dV are then added in
-/// memory, in no fixed order. `blocks`: blocks of keys of all K/V heads.
+/// makes some blocks short, twice as many blocks are needed, and their query heads must fit in the cache.
+/// Their sums of dK and dV are then added in memory, in no fixed order. `blocks`: blocks of keys of all K/V
+/// heads.
 std::int64_t heads_of_part(const Plan&, std::int64_t blocks);
 
 /// Adds the stages, with `main` in the middle, and the workspace. All have the same schedule.

@@ -25,21 +25,13 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return layout_of(key.signature, key.algorithm).total();
 }
 
-/// The part of the L2 cache for Q, dO and the sum of dQ.
-constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
-
 /// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys run together. If all blocks have
 /// the same size, that is one pair at a time, so that the blocks of a head, which read the same queries, run
 /// at once. Otherwise the longest blocks run first, over as many pairs as the cache has room for with one
-/// query head each, as blocks go through the query heads of their part in step. There are at least two pairs,
-/// since the short blocks of a single one leave most multiprocessors without work at its end; and pairs are
-/// divided evenly, so that none is left to run alone.
+/// query head each; pairs are divided evenly, so that none is left to run alone.
 std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   if (every_row_sees_all_keys(p)) return 1;
-  constexpr std::int64_t least = 2;
-  const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
-  const std::int64_t bytes = product({std::max<std::int64_t>(p.sq, 1), row});
-  const std::int64_t together = std::max(cache_bytes / bytes, least);
+  const std::int64_t together = std::max(query_heads_in_cache(p, p.sq), least_pairs);
   const std::int64_t heads = product({p.b, p.hk, ceil_divide(p.hq / p.hk, of_part)});
   return ceil_divide(heads, std::max<std::int64_t>(heads / together, 1));
 }
