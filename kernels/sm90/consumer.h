@@ -31,6 +31,10 @@ constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
 /// The first tile's softmax has separate code unless that makes a compile too long: blocks of few tiles are
 /// up to 3 % faster that way.
 constexpr bool peel_first = !config::softcap && !wide_heads;
+/// Whether random bytes are drawn in the same instruction stream as the exponentials, whose units are the
+/// bottleneck, or after them. With narrow heads, which have the most exponentials for each product, that is
+/// slower.
+constexpr bool draws_beside_exponentials = config::d > 64;
 
 /// Named barriers: one for each warpgroup to begin in ping-pong, then one for each warpgroup alone.
 constexpr i32 first_pingpong = 2;
@@ -110,12 +114,18 @@ class ForwardConsumer {
       done_with_k();
     }
     const auto softmax = [&](bool first) {
-      const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
       Kept kept;
-      if constexpr (config::dropout) {
+      const auto draw = [&] {
+        if constexpr (!config::dropout) return;
         const i32 of_rows[2] = {row_of(given.work, 0).row, row_of(given.work, 1).row};
         kept = Kept(random_, of_rows, given.work.first_key + tile * block_k, a_.dropout_keep);
-      }
+      };
+      const auto draw_early = [&] {
+        if constexpr (draws_beside_exponentials) draw();
+      };
+      const bool rescales =
+          !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled, draw_early);
+      if constexpr (!draws_beside_exponentials) draw();
       wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
       if (!first) done_with_v();
       if (!hidden) pack(p, s);
@@ -157,15 +167,23 @@ class ForwardConsumer {
   }
 
   /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max and
-  /// compute no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
+  /// compute no maximum (softmax.h). Returns whether O has to be rescaled by `factor`. The units that compute
+  /// exponentials are the bottleneck, so what else each score needs is computed in the same instruction
+  /// stream: its bias, and random bytes by `draw`.
+  template <class Draw>
   REGARD_DEVICE bool make_p(ForwardScores& s, WarpgroupRowState& rows, float (&factor)[2], const Turn& given,
-                            const VisibleTiles& visible, i32 tile, i32 settled) {
+                            const VisibleTiles& visible, i32 tile, i32 settled, const Draw& draw) {
     const bool whole = visible.is_whole(tile),
                stale = whole && tile < settled && (!alibi || slopes_.fall(tile * block_k));
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (config::softcap && !has_bias && stale && scores_.all_near_0(s)) {
+      draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
-                             [&](float product) { return scores_.apply_near_0(product); });
+                             [&](float product, i32, i32) { return scores_.apply_near_0(product); });
+    } else if (alibi && !config::softcap && !eight_bits && stale) {
+      draw();
+      largest = exponentials(s, row_max, sum, scores_.scale(),
+                             slopes_.before_diagonal(scores_.scale_before_bias(), tile * block_k));
     } else {
       const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
@@ -175,14 +193,17 @@ class ForwardConsumer {
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         float part = 0;
+        if constexpr (by_slices || peel_first) draw();
         if constexpr (by_slices)
           part = exponentials(s, row_max, sum, scores_.scale(), seen_keys);
         else if constexpr (peel_first)
           part = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
         if constexpr (row_by_row) largest = part;
       }
-      if (stale || !(by_slices || peel_first))
+      if (stale || !(by_slices || peel_first)) {
+        draw();
         largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
+      }
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
     // What has no row_max yet has no sum either.

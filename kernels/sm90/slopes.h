@@ -7,6 +7,8 @@
 namespace regard {
 
 class Slopes {
+  enum class Side { left, right, both };
+
  public:
   Slopes() = default;
   /// `diagonal`: for each row, the key at distance 0.
@@ -22,16 +24,39 @@ class Slopes {
   /// factor * score + bias. Tiles on one side of the diagonal save an instruction for each score.
   REGARD_DEVICE void add(ForwardScores& s, float factor, i32 first_key) const {
     if (in_warp(is_left(first_key)))
-      add<Side::left>(s, factor, first_key);
+      add(s, Biased<Side::left>(*this, factor, first_key));
     else if (in_warp(is_right(first_key)))
-      add<Side::right>(s, factor, first_key);
+      add(s, Biased<Side::right>(*this, factor, first_key));
     else
-      add<Side::both>(s, factor, first_key);
+      add(s, Biased<Side::both>(*this, factor, first_key));
+  }
+
+  /// The same for one score at a time, the i-th of a row.
+  template <Side side>
+  class Biased {
+   public:
+    REGARD_DEVICE Biased(const Slopes& of, float factor, i32 first_key) : factor_(factor) {
+      const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        down_[half] = side == Side::left ? -of.down_[half] : of.down_[half];
+        of_first_[half] = down_[half] * static_cast<float>(column - of.diagonal_[half]);
+      }
+    }
+    REGARD_DEVICE float operator()(float score, i32 half, i32 i) const {
+      const float along = fmaf(down_[half], static_cast<float>(i / 2 * 8 + i % 2), of_first_[half]);
+      return fmaf(score, factor_, side == Side::both ? copysignf(along, down_[half]) : along);
+    }
+
+   private:
+    float factor_, down_[2], of_first_[2];
+  };
+  /// Where `fall` is true.
+  REGARD_DEVICE Biased<Side::left> before_diagonal(float factor, i32 first_key) const {
+    return {*this, factor, first_key};
   }
 
  private:
-  enum class Side { left, right, both };
-
   REGARD_DEVICE static bool in_warp(bool x) { return !__any_sync(whole_warp, !x); }
 
   /// A key on the diagonal is on neither side: rounding could give its bias either sign, and the code for all
@@ -42,19 +67,14 @@ class Slopes {
   REGARD_DEVICE bool is_right(i32 first_key) const { return first_key > max(diagonal_[0], diagonal_[1]); }
 
   template <Side side>
-  REGARD_DEVICE void add(ForwardScores& s, float factor, i32 first_key) const {
-    const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
+  REGARD_DEVICE static void add(ForwardScores& s, const Biased<side>& biased) {
 #pragma unroll
-    for (i32 half = 0; half < 2; ++half) {
-      const float down = side == Side::left ? -down_[half] : down_[half],
-                  of_first = down * static_cast<float>(column - diagonal_[half]);
+    for (i32 half = 0; half < 2; ++half)
 #pragma unroll
       for (i32 i = 0; i < block_k / 4; ++i) {
         float& x = s[i / 2 * 4 + 2 * half + i % 2];
-        const float along = fmaf(down, static_cast<float>(i / 2 * 8 + i % 2), of_first);
-        x = fmaf(x, factor, side == Side::both ? copysignf(along, down) : along);
+        x = biased(x, half, i);
       }
-    }
   }
 
   float down_[2];  // per key of distance, in powers of two

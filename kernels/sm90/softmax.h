@@ -138,11 +138,12 @@ class ForwardScoreScale {
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
 
 struct AsItIs {
-  REGARD_DEVICE float operator()(float score) const { return score; }
+  REGARD_DEVICE float operator()(float score, i32, i32) const { return score; }
 };
 
-/// Weights, and their sum per row: 2^(score * scale - row_max). row_max is rounded once for the whole row,
-/// so that its error is in the sum too. Returns the largest part of the sums.
+/// Weights, and their sum per row: 2^(score * scale - row_max), where a score is score(product, half, i) of
+/// the thread's i-th key of a row. row_max is rounded once for the whole row, so that its error is in the sum
+/// too. Returns the largest part of the sums.
 template <class Score>
 REGARD_DEVICE float exponentials(ForwardScores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                  const Score& score) {
@@ -153,7 +154,7 @@ REGARD_DEVICE float exponentials(ForwardScores& s, const float (&row_max)[2], fl
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       float& x = s[i / 2 * 4 + 2 * half + i % 2];
-      x = exp2(fmaf(score(x), scale, -row_max[half]));
+      x = exp2(fmaf(score(x, half, i), scale, -row_max[half]));
       part[i % parts_of_sum] += x;
     }
     sum[half] = 0;
