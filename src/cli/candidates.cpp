@@ -24,13 +24,18 @@ constexpr std::int64_t most_copies = 64;
 /// A multiple of the cost model's lowest estimate: its errors are smaller than that.
 constexpr double not_worth_measuring = 10;
 
+}  // namespace
+
 std::vector<std::string> worth_measuring(const Json& explanation) {
   std::vector<std::pair<double, std::string>> accepted;
+  const auto add = [&accepted](const Json& one) {
+    accepted.emplace_back(one.at("seconds").get<double>(), one.at("candidate").get<std::string>());
+  };
   for (const Json& verdict : explanation.at("verdicts"))
-    if (verdict.at("accepted").get<bool>())
-      accepted.emplace_back(verdict.at("seconds").get<double>(), verdict.at("candidate").get<std::string>());
+    if (verdict.at("accepted").get<bool>()) add(verdict);
   if (accepted.empty())
     throw error(REGARD_REFUSED, explanation.value("refusal", "nothing computes the problem"));
+  if (explanation.contains("variants")) std::ranges::for_each(explanation.at("variants"), add);
   std::ranges::sort(accepted);
   const double most = accepted.front().first * not_worth_measuring;
   std::vector<std::string> names{explanation.at("by_cost").get<std::string>()};
@@ -38,8 +43,6 @@ std::vector<std::string> worth_measuring(const Json& explanation) {
     if (name != names.front() && seconds <= most) names.push_back(name);
   return names;
 }
-
-}  // namespace
 
 Json explained(const Problem& problem, const regard::Options& where) {
   return json_of(regard::explain(problem, where, "json"));
@@ -50,7 +53,7 @@ Candidates::Candidates(const Problem& problem, const Request& request, const reg
 
 Candidates::Candidates(const Problem& problem, const Request& request, const regard::Options& where,
                        const std::vector<std::string>& names)
-    : job_(problem, request, {where.target, names.front(), where.threads}) {
+    : job_(problem, request, {where.target, names.front(), where.threads}, ForwardOn::same_target) {
   for (const std::string& name : names) {
     if (HeldSignals::arrived()) return;
     try {

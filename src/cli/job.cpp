@@ -80,10 +80,28 @@ void refuse_unused(const Problem& problem, const Request& request) {
   }
 }
 
+/// Computes O and LSE.
+void run_forward(const Problem& forward, const Tensors& tensors, const Request& request,
+                 const regard::Options& where) {
+  Plan plan(forward, where);
+  prepare(plan);
+  const OnTarget there(tensors, plan);
+  const Workspace workspace(plan);
+  Arguments arguments;
+  arguments.dropout(request.seed);
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, there.arguments()[role]);
+  }
+  plan.run(arguments, workspace.data(), workspace.bytes());
+  there.wait();
+  there.fetch();
+}
+
 /// The tensors; a backward problem's O and LSE come from a forward run where no file contains them.
 Tensors make_tensors(const Problem& problem, const Sequences& sequences,
                      const std::map<regard_role, LoadedArray>& files, const Request& request,
-                     const Plan& plan, const regard::Options& where) {
+                     const Plan& plan, const regard::Options& where, ForwardOn forward_on) {
   refuse_unused(problem, request);
   Tensors tensors(problem, sequences, files, request.convert, request.seed);
   if (problem.expected(REGARD_LSE).use != REGARD_INPUT) return tensors;
@@ -94,17 +112,8 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
         fmt::format("backward reads o and lse of one forward run: give both files or none, not {} alone",
                     o ? "o" : "lse"));
   }
-  const Problem forward = forward_of(problem);
-  Arguments arguments;
-  arguments.dropout(request.seed);
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-    const auto role = static_cast<regard_role>(i);
-    if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
-  }
-  const regard::Options forward_where{plan.on_gpu() ? "" : where.target, {}, where.threads};
-  Plan forward_plan(forward, forward_where);
-  prepare(forward_plan);
-  attention(forward, arguments, forward_where);
+  const bool elsewhere = plan.on_gpu() && forward_on == ForwardOn::cpu;
+  run_forward(forward_of(problem), tensors, request, {elsewhere ? "" : where.target, {}, where.threads});
   return tensors;
 }
 
@@ -184,13 +193,13 @@ Problem parse_problem(const std::vector<std::string>& words) {
   return parse_problem(fmt::format("{}", fmt::join(words, " ")));
 }
 
-Job::Job(const Problem& asked, const Request& request, const regard::Options& where)
+Job::Job(const Problem& asked, const Request& request, const regard::Options& where, ForwardOn forward_on)
     : files(load_files(asked, request)),
       sequences(sequences_of(asked, files.roles, request)),
       problem(with_sequences(asked, sequences)),
       plan(problem, where),
       prepare_ms(prepare(plan)),
-      tensors(make_tensors(problem, sequences, files.roles, request, plan, where)),
+      tensors(make_tensors(problem, sequences, files.roles, request, plan, where, forward_on)),
       there(tensors, plan),
       workspace(plan) {}
 

@@ -2,6 +2,7 @@
 // `bench`.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -28,10 +29,14 @@ struct Files {
 /// at random.
 std::string listed_tensors(const std::vector<std::string>& names);
 
+/// Where the forward run is computed whose O and LSE a backward problem reads: on the CPU, as a check of the
+/// backward kernels of a GPU must not depend on its forward kernels; or where the problem is, as that is fast.
+enum class ForwardOn : std::uint8_t { cpu, same_target };
+
 class Job {
  public:
   /// Plans first, so that a refusal comes before any work.
-  Job(const Problem&, const Request&, const regard::Options& where);
+  Job(const Problem&, const Request&, const regard::Options& where, ForwardOn = ForwardOn::cpu);
 
   /// Milliseconds per call, the mean over `calls`.
   double run(int calls = 1) const;

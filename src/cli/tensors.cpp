@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
+#include "base/parallel_for.h"
 #include "cli/failure.h"
 #include "cli/random.h"
 
@@ -55,26 +57,36 @@ void fill_integers(const Tensor& tensor, const Random& random) {
   }
 }
 
-void fill_floats(const Tensor& tensor, const Random& random) {
-  if (tensor.dtype == REGARD_INT8) return fill_integers(tensor, random);
-  const std::int64_t count = elements_of(tensor);
+/// The elements from `first` to before `last`.
+void fill_floats(const Tensor& tensor, const Random& random, std::int64_t first, std::int64_t last) {
   const Element element = element_of(tensor.dtype);
   switch (size_of(tensor)) {
     case 4:
-      for (std::int64_t i = 0; i < count; ++i) static_cast<float*>(tensor.data)[i] = random.normal(i);
+      for (std::int64_t i = first; i < last; ++i) static_cast<float*>(tensor.data)[i] = random.normal(i);
       return;
     case 2:
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = first; i < last; ++i) {
         static_cast<std::uint16_t*>(tensor.data)[i] =
             static_cast<std::uint16_t>(narrow(element, random.normal(i)));
       }
       return;
     default:
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = first; i < last; ++i) {
         static_cast<std::uint8_t*>(tensor.data)[i] =
             static_cast<std::uint8_t>(narrow(element, random.normal(i)));
       }
   }
+}
+
+/// By all cores: a number depends on its index alone.
+void fill_floats(const Tensor& tensor, const Random& random) {
+  if (tensor.dtype == REGARD_INT8) return fill_integers(tensor, random);
+  constexpr std::int64_t piece = 1 << 20;
+  const std::int64_t count = elements_of(tensor), pieces = (count + piece - 1) / piece;
+  parallel_for(static_cast<std::size_t>(pieces), std::thread::hardware_concurrency(), [&](std::size_t i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * piece;
+    fill_floats(tensor, random, first, std::min(first + piece, count));
+  });
 }
 
 /// The slopes of the ALiBi paper: 2^(-8/hq), 2^(-16/hq), ...

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/parallel_for.h"
 #include "base/text.h"
 #include "cli/candidates.h"
 #include "cli/contest.h"
@@ -69,6 +70,25 @@ std::vector<Asked> all_asked(const Request& request) {
     for (const auto& [problem, target] : problems_of_manifest(request.manifest, request.targets))
       asked.push_back({problem, {target, {}, request.threads}});
   return asked;
+}
+
+/// Compiles the kernels of all candidates, many at a time, so that measuring waits for none. What fails, or is
+/// not done at `end`, is compiled, and reported, when it is measured.
+void prepare_kernels(const std::vector<Asked>& asked, double end) {
+  if (asked.size() < 2) return;
+  const auto cores = json_of(regard::info())["machine"]["cores"].get<std::size_t>();
+  const auto over = [end] { return HeldSignals::arrived() || now() >= end; };
+  Progress progress(asked.size(), "problems prepared");
+  parallel_for(asked.size(), cores, [&](std::size_t i) {
+    const auto& [text, where] = asked[i];
+    try {
+      const Problem problem = parse_problem(text);
+      for (const std::string& name : worth_measuring(explained(problem, where)))
+        if (!over()) Plan(problem, {where.target, name, where.threads}).prepare();
+    } catch (const error&) {
+    }
+    progress.step();
+  });
 }
 
 /// The problems that one record is for: their bucket, and where they run.
@@ -153,7 +173,8 @@ std::vector<std::string> row_of(const Json& record) {
   const bool same = record.at("candidate") == record.at("by_cost");
   return {
       record.at("problem"), record.at("candidate"), readable_ms(ms),
-      same ? "the cost model's choice" : fmt::format("{:.2f} x as fast as the cost model's", by_cost / ms)};
+      same ? "the cost model's choice"
+           : fmt::format("{:.2f} x as fast as the cost model's: {}", by_cost / ms, readable_ms(by_cost))};
 }
 
 Answer tune(const Request& request) {
@@ -166,6 +187,7 @@ Answer tune(const Request& request) {
   std::string refused;
   Answer answer;
   const HeldSignals held;
+  prepare_kernels(asked, end);
   Progress progress(asked.size(), "problems");
   std::size_t left = asked.size(), done = 0, not_begun = 0;
   for (const Asked& one : asked) {
@@ -186,7 +208,8 @@ Answer tune(const Request& request) {
           ++done;
         }
       } catch (const error& failure) {
-        const bool none = failure.status() == REGARD_REFUSED || failure.status() == REGARD_NO_KERNEL;
+        const bool none = failure.status() == REGARD_REFUSED || failure.status() == REGARD_NO_KERNEL ||
+                          failure.status() == REGARD_NO_MEMORY;
         if (!none && failure.status() != REGARD_INTERRUPTED) throw;
         if (none) refused += fmt::format("{}: {}\n", one.problem, printable(failure.what()));
         if (none) answer.exit_code = exit_refused;

@@ -135,6 +135,7 @@ std::string family_of(const Plan& plan) {
     std::string words = fmt::format("{} {}", recipe.name, recipe.main->name);
     for (const auto& [name, field] : algorithm_fields())
       words += fmt::format(" {}={}", name, main->key.algorithm.*field);
+    if (plan.asked_splits > 0) words += fmt::format(" splits={}", plan.asked_splits);
     return words;
   }
   return {};

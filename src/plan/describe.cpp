@@ -89,6 +89,18 @@ std::string to_json(const Explanation& explanation, const PlanFacts& facts) {
     if (!explanation.record.empty()) json.member("record", explanation.record);
     if (!explanation.refusal.empty()) json.member("refusal", explanation.refusal);
     json.member("target", explanation.target);
+    if (!explanation.variants.empty()) {
+      json.member("variants", [&] {
+        json.list([&] {
+          for (const Ranked& variant : explanation.variants) {
+            json.object([&] {
+              json.member("candidate", variant.candidate);
+              json.member("seconds", variant.seconds);
+            });
+          }
+        });
+      });
+    }
     json.member("verdicts", [&] {
       json.list([&] {
         for (const Verdict& verdict : explanation.verdicts) write(json, verdict);
@@ -178,7 +190,10 @@ std::string to_text(const Explanation& explanation, bool all) {
     const char* mark = verdict.chosen ? "chosen  " : verdict.accepted ? "accepted" : "refused ";
     text += line(mark, verdict.candidate, verdict);
   }
-  if (!all) {
+  if (all) {
+    for (const Ranked& variant : explanation.variants)
+      text += fmt::format("  variant  {}: about {:.3g} ms\n", variant.candidate, variant.seconds * 1e3);
+  } else {
     for (const Group& group : groups_of(explanation.verdicts)) text += to_text(group);
   }
   text += decision_of(explanation);

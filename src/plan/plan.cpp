@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <optional>
 
@@ -12,6 +13,8 @@
 #include "base/text.h"
 #include "plan/cost.h"
 #include "plan/function_words.h"
+#include "plan/gpu_rows.h"
+#include "plan/plan_parts.h"
 #include "plan/recipe.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
@@ -77,9 +80,40 @@ Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanO
   return made;
 }
 
-Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
+/// Why a plan cannot have the numbers of a candidate; nothing where it can.
+Refusal impossible_numbers(const Candidate& candidate, const Problem& problem, const Target& target,
+                           const PlanOptions& options) {
+  const std::int64_t splits = candidate.splits, threads = candidate.threads;
+  if (threads > 0 && !target.on_cpu())
+    return fmt::format("threads={} is only for CPUs; leave it out", threads);
+  if (threads > options.threads)
+    return fmt::format("threads={} is above the {} that the call allows", threads, options.threads);
+  if (splits == 0) return {};
+  if (problem.splits != 0 && problem.splits != splits)
+    return fmt::format("splits={} contradicts splits={} of the problem; leave one out", splits,
+                       problem.splits);
+  if (problem.batch_invariant && splits > 1)
+    return fmt::format("splits={} does not go with batch_invariant, which cuts the keys itself", splits);
+  if (splits > most_splits) return fmt::format("splits={} is too many; use 1 to {}", splits, most_splits);
+  const std::int64_t least = target.on_gpu() ? parts_of_long_rows(problem) : 1;
+  if (splits < least)
+    return fmt::format("its sums would lose digits in {} parts of the keys; {} are enough", splits, least);
+  return {};
+}
+
+Trial try_candidate(const Problem& given, const Target& target, const PlanOptions& given_options,
                     const Candidate& candidate) {
   Trial trial{candidate, {}, {}};
+  if (Refusal refusal = impossible_numbers(candidate, given, target, given_options)) {
+    refuse(trial.verdict, {"numbers_fit", std::move(*refusal), 0});
+    return trial;
+  }
+  std::optional<Problem> with_splits;
+  if (candidate.splits > 0) (with_splits = given)->splits = candidate.splits;
+  std::optional<PlanOptions> with_threads;
+  if (candidate.threads > 0) (with_threads = given_options)->threads = candidate.threads;
+  const Problem& problem = with_splits ? *with_splits : given;
+  const PlanOptions& options = with_threads ? *with_threads : given_options;
   const Question question{problem, target, candidate, options};
   constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
   if (std::optional<Refused> refused = first_refusal(question)) {
@@ -92,6 +126,8 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
     return trial;
   }
   trial.plan = std::move(*made);
+  trial.plan->problem.splits = given.splits;
+  trial.plan->asked_splits = candidate.splits;
   trial.verdict.accepted = true;
   return trial;
 }
@@ -111,6 +147,9 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
+/// In the order of the table. Further ones, with numbers of their own, may follow; they stay where they are.
+using Trials = std::deque<Trial>;
+
 /// What was decided among the accepted candidates.
 struct Decision {
   Trial* best = nullptr;     ///< null: nothing was accepted
@@ -119,10 +158,26 @@ struct Decision {
   std::vector<std::string> notes;
 };
 
-Trial* named(const std::vector<Trial*>& ranked, std::string_view name) {
+Trial* named(Trials& trials, std::string_view name) {
   const auto found =
-      std::ranges::find_if(ranked, [name](const Trial* trial) { return name_of(trial->candidate) == name; });
-  return found == ranked.end() ? nullptr : *found;
+      std::ranges::find_if(trials, [name](const Trial& trial) { return name_of(trial.candidate) == name; });
+  return found == trials.end() ? nullptr : &*found;
+}
+
+/// The accepted candidate of this name; one with numbers of its own is tried, and added.
+Trial* accepted(Trials& trials, std::string_view name, const Problem& problem, const Target& target,
+                const PlanOptions& options) {
+  Trial* found = named(trials, name);
+  if (found == nullptr) {
+    const Result<CandidateWords> words = parse_candidate_words(name);
+    Trial* const plain = words ? named(trials, words->words) : nullptr;
+    if (plain == nullptr) return nullptr;
+    Candidate candidate = plain->candidate;
+    candidate.splits = words->splits;
+    candidate.threads = words->threads;
+    found = &trials.emplace_back(try_candidate(problem, target, options, candidate));
+  }
+  return found->plan ? found : nullptr;
 }
 
 /// Says that a caller chose a name which none of the accepted candidates has: the beginning of a sentence.
@@ -135,15 +190,15 @@ std::string unknown_choice(std::string_view name, const Problem& problem, const 
 }
 
 /// Asks the caller. An unknown answer gives a warning, and with `strict` an error.
-Status ask_caller(const Problem& problem, const Target& target, const PlanOptions& options,
-                  const std::vector<Trial*>& trials, Decision& decision) {
+Status ask_caller(const Problem& problem, const Target& target, const PlanOptions& options, Trials& trials,
+                  const std::vector<Trial*>& by_cost, Decision& decision) {
   std::vector<Ranked> ranked{{name_of(decision.best->candidate), decision.best->plan->cost_seconds}};
-  for (const Trial* trial : trials)
+  for (const Trial* trial : by_cost)
     if (trial != decision.best) ranked.push_back({name_of(trial->candidate), trial->plan->cost_seconds});
   const Result<std::string> answer = options.choose(problem, target, ranked);
   if (!answer) return tl::unexpected(answer.error());
   if (answer->empty()) return {};
-  if (Trial* const chosen = named(trials, *answer)) {
+  if (Trial* const chosen = accepted(trials, *answer, problem, target, options)) {
     decision.best = chosen;
     decision.by = ChosenBy::caller;
     return {};
@@ -158,18 +213,16 @@ Status ask_caller(const Problem& problem, const Target& target, const PlanOption
 /// Of the accepted ones: by the caller, by tuning record, by cost, by table order. With batch_invariant only
 /// the order counts.
 Result<Decision> decide(const Problem& problem, const Target& target, const PlanOptions& options,
-                        std::vector<Trial>& trials) {
+                        Trials& trials) {
   std::vector<Trial*> ranked;
   for (Trial& trial : trials)
     if (trial.plan) ranked.push_back(&trial);
   if (ranked.empty()) return Decision{};
   if (problem.batch_invariant) return Decision{ranked.front(), ranked.front(), ChosenBy::order, {}};
-  // They lie in the order of the table.
-  std::ranges::sort(
-      ranked, [](const Trial* a, const Trial* b) { return cheaper(*a, *b) || (!cheaper(*b, *a) && a < b); });
+  std::ranges::stable_sort(ranked, [](const Trial* a, const Trial* b) { return cheaper(*a, *b); });
   Decision decision{ranked.front(), ranked.front(), ChosenBy::cost, {}};
   if (!options.recorded.empty()) {
-    if (Trial* const recorded = named(ranked, options.recorded)) {
+    if (Trial* const recorded = accepted(trials, options.recorded, problem, target, options)) {
       decision.best = recorded;
       decision.by = ChosenBy::record;
     } else {
@@ -178,20 +231,20 @@ Result<Decision> decide(const Problem& problem, const Target& target, const Plan
     }
   }
   if (options.choose) {
-    if (Status status = ask_caller(problem, target, options, ranked, decision); !status)
+    if (Status status = ask_caller(problem, target, options, trials, ranked, decision); !status)
       return tl::unexpected(status.error());
   }
   return decision;
 }
 
-std::vector<const Verdict*> verdicts_of(const std::vector<Trial>& trials) {
+std::vector<const Verdict*> verdicts_of(const Trials& trials) {
   std::vector<const Verdict*> verdicts;
   for (const Trial& trial : trials) verdicts.push_back(&trial.verdict);
   return verdicts;
 }
 
 /// Why the faster kernels refused, for a strict caller.
-std::string strict_reason(const std::vector<Trial>& trials) {
+std::string strict_reason(const Trials& trials) {
   std::vector<const Verdict*> verdicts;
   for (const Trial& trial : trials) {
     if (!trial.verdict.accepted && !is_generic(*trial.candidate.recipe)) verdicts.push_back(&trial.verdict);
@@ -199,19 +252,55 @@ std::string strict_reason(const std::vector<Trial>& trials) {
   return "REGARD_STRICT forbids the slower generic kernel; " + summarize(verdicts);
 }
 
-Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& options,
+/// The candidates whose estimates are at most twice the least one, with half and twice as many parts of the
+/// keys, and with a half and a quarter of the threads: what `regard tune` measures too, as the estimates are
+/// least certain there.
+std::vector<Ranked> variants_of(const Trials& trials, const Problem& problem, const Target& target,
+                                const PlanOptions& options, const Trial& by_cost) {
+  constexpr double near = 2;
+  std::vector<Ranked> variants;
+  const auto add = [&](const Candidate& candidate) {
+    const Trial trial = try_candidate(problem, target, options, candidate);
+    if (!trial.plan || (candidate.splits > 0 && trial.plan->splits != candidate.splits)) return;
+    variants.push_back({name_of(candidate), trial.plan->cost_seconds});
+  };
+  for (const Trial& trial : trials) {
+    const Candidate& plain = trial.candidate;
+    if (!trial.plan || is_generic(*plain.recipe) || plain.splits > 0 || plain.threads > 0) continue;
+    if (trial.plan->cost_seconds > near * by_cost.plan->cost_seconds) continue;
+    Candidate other = plain;
+    if (splits_keys(*plain.recipe) && problem.splits == 0) {
+      for (const std::int64_t splits : {trial.plan->splits / 2, trial.plan->splits * 2})
+        if ((other.splits = splits) > 1) add(other);
+      other.splits = 0;
+    }
+    if (!target.on_cpu()) continue;
+    for (const int threads : {options.threads / 2, options.threads / 4})
+      if ((other.threads = threads) > 0) add(other);
+  }
+  std::ranges::stable_sort(variants, {}, &Ranked::seconds);
+  return variants;
+}
+
+Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& given,
                         Explanation* explanation) {
+  const Result<CandidateWords> words = parse_candidate_words(given.family);
+  if (!words) return tl::unexpected(words.error());
+  PlanOptions options = given;
+  options.family = words->words;
   if (Status status = known_words(options, problem.pass, target); !status)
     return tl::unexpected(status.error());
 
-  std::vector<Trial> trials;
-  for (const Candidate& candidate : candidates(problem.pass, target)) {
+  Trials trials;
+  for (Candidate& candidate : candidates(problem.pass, target)) {
+    candidate.splits = words->splits;
+    candidate.threads = words->threads;
     trials.push_back(try_candidate(problem, target, options, candidate));
   }
   Result<Decision> decision = decide(problem, target, options, trials);
   if (!decision) return tl::unexpected(decision.error());
   Trial* best = decision->best;
-  const bool asked_for = !options.family.empty() || options.functions == FunctionsBy::interpreted ||
+  const bool asked_for = !given.family.empty() || options.functions == FunctionsBy::interpreted ||
                          decision->by == ChosenBy::caller || decision->by == ChosenBy::record;
   const bool too_slow =
       best != nullptr && options.strict && is_generic(*best->candidate.recipe) && !asked_for;
@@ -234,6 +323,8 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
       explanation->plan = best->plan;
       explanation->chosen_by = decision->by;
       explanation->by_cost = name_of(decision->by_cost->candidate);
+      if (given.family.empty() && !problem.batch_invariant)
+        explanation->variants = variants_of(trials, problem, target, options, *decision->by_cost);
     }
     for (Trial& trial : trials) {
       trial.verdict.candidate = name_of(trial.candidate);

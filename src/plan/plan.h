@@ -54,6 +54,7 @@ struct Plan {
   std::shared_ptr<const FunctionWords> words;  ///< where words stand in for the functions of the caller
   int scratch = WorkspaceLayout::none;         ///< cpu: the part with the private memory of all threads
   double cost_seconds = 0;                     ///< the cost model's estimate
+  std::int64_t asked_splits = 0;               ///< `splits`, where the candidate's name says it; else 0
 };
 
 /// An accepted candidate, for whoever chooses among them.
@@ -83,8 +84,9 @@ std::string_view word(FunctionsBy);
 Result<FunctionsBy> functions_by(std::string_view text);
 
 struct PlanOptions {
-  int threads = 1;                    ///< cpu
-  std::string family;                 ///< empty: any; else only candidates of this family, kernel or name
+  int threads = 1;     ///< cpu
+  std::string family;  ///< empty: any; else only candidates of this family, kernel or name, and how many
+                       ///< parts of the keys and threads their plans have (CandidateWords)
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
   bool strict = false;                ///< refuse to fall back to a slower family
   std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known
@@ -126,6 +128,7 @@ struct Explanation {
   std::string bucket;   ///< of the problems that share a tuning record (plan/tuning.h)
   ChosenBy chosen_by = ChosenBy::cost;
   std::string by_cost;             ///< the candidate that the cost model, or the order, would have taken
+  std::vector<Ranked> variants;    ///< of the best candidates with other numbers of parts and threads
   std::string record;              ///< the tuning record that answers (engine/tuning.h); empty: none does
   std::vector<std::string> notes;  ///< why a record or a caller's choice did not count
 };

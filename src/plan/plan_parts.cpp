@@ -118,7 +118,6 @@ namespace {
 
 /// With batch_invariant the keys are cut at multiples of this.
 constexpr std::int64_t invariant_split_keys = 4096;
-constexpr std::int64_t most_splits = 128;
 
 void split_every(Plan& plan, std::int64_t keys) {
   plan.split_keys = keys;

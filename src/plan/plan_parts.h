@@ -39,6 +39,8 @@ int operand_pieces(DType, const Target&);
 /// On a CPU: the operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(DType, const Target&, std::int64_t n);
 
+constexpr std::int64_t most_splits = 128;
+
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
 /// The same, into as many as the problem says, else into `preferred` if they are not too short; with

@@ -51,18 +51,30 @@ inline bool splits_keys(const Recipe& recipe) {
 struct Candidate {
   const Recipe* recipe;
   const Target::Tile* tile;
+  /// Of the plan, for which no other kernel is compiled; 0: the plan decides.
+  std::int64_t splits = 0;  ///< parts of the keys
+  int threads = 0;          ///< cpu: not more than the caller allows
 
   const Kernel& kernel() const { return *recipe->main; }
 };
 
+/// What a caller names candidates by: "cpu_decode splits=8 threads=2".
+struct CandidateWords {
+  std::string_view words;  ///< for `matches`
+  std::int64_t splits = 0;
+  int threads = 0;
+};
+Result<CandidateWords> parse_candidate_words(std::string_view);
+
 /// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
-/// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of).
+/// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of) but for its own
+/// numbers.
 bool matches(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(Pass, const Target&);
 
-/// "cpu_decode + cpu_combine block_k=64".
+/// "cpu_decode + cpu_combine block_k=64", and after that its numbers of parts and threads, if it has some.
 std::string name_of(const Candidate&);
 
 }  // namespace regard

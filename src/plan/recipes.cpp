@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/process_lifetime.h"
 #include "base/text.h"
@@ -172,7 +173,7 @@ bool matches(const Candidate& candidate, std::string_view words) {
     return field != nullptr && fmt::to_string(candidate.tile->algorithm.*field) == name.substr(equals + 1);
   };
   const std::vector<std::string_view> list = split(words, " ");
-  return std::all_of(list.begin(), list.end(), fits) || words == name_of(candidate);
+  return std::all_of(list.begin(), list.end(), fits) || words == name_of({candidate.recipe, candidate.tile});
 }
 
 std::vector<Candidate> candidates(Pass pass, const Target& target) {
@@ -196,7 +197,27 @@ std::string name_of(const Candidate& candidate) {
       words.push_back(fmt::format(" {}={}", field_name, value));
   std::ranges::sort(words);
   for (const std::string& word : words) name += word;
+  if (candidate.splits > 0) name += fmt::format(" splits={}", candidate.splits);
+  if (candidate.threads > 0) name += fmt::format(" threads={}", candidate.threads);
   return name;
+}
+
+Result<CandidateWords> parse_candidate_words(std::string_view text) {
+  CandidateWords parsed{text};
+  const auto take = [&](std::string_view name, auto& number) -> Status {
+    const std::size_t space = parsed.words.rfind(' ');
+    const std::string_view last = space == text.npos ? parsed.words : parsed.words.substr(space + 1);
+    if (!last.starts_with(name)) return {};
+    const std::string_view digits = last.substr(name.size());
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc{} || end != digits.data() + digits.size() || number < 1)
+      return invalid(fmt::format("{} needs a positive whole number, e.g. {}4", in_quotes(last), name));
+    parsed.words = space == text.npos ? std::string_view() : parsed.words.substr(0, space);
+    return {};
+  };
+  if (Status status = take("threads=", parsed.threads); !status) return tl::unexpected(status.error());
+  if (Status status = take("splits=", parsed.splits); !status) return tl::unexpected(status.error());
+  return parsed;
 }
 
 }  // namespace regard

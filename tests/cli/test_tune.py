@@ -39,6 +39,24 @@ def test_a_record_of_what_was_measured(regard, tuned):
     assert json.loads(regard("explain", DECODE, ON, "--json").out)["chosen_by"] == "cost"
 
 
+def test_numbers_of_parts_and_threads_are_candidates(regard, tmp_path):
+    problem, on = "fwd fp32 b=1 hq=4 hk=1 sq=1 sk=4096 d=64", "--target=cpu-generic --threads=2"
+    done = regard("tune", problem, on, "--seconds=1 --out=my.tuning")
+    assert done.code == 0, done.err
+    (record,) = records(tmp_path / "my.tuning")
+    decode = next(name for name in record["times"] if name.startswith("cpu_decode"))
+    assert any(name.startswith("cpu_decode") and " splits=" in name for name in record["times"])
+    assert any(name.endswith(" threads=1") for name in record["times"])
+    record["candidate"] = f"{decode.split(' splits=')[0].split(' threads=')[0]} splits=3 threads=1"
+    record["times"][record["candidate"]] = 0.5
+    (tmp_path / "my.tuning").write_text(json.dumps(record))
+    explained = regard("explain", problem, on, REGARD_TUNING="my.tuning").out
+    assert f"chosen   {record['candidate']}: " in explained and "chosen by the tuning record of" in explained
+    assert "2 stages, 1 thread, " in explained and "the keys in 3 parts of" in explained
+    done = regard("run", problem, on, "--repeat=0 --json", REGARD_TUNING="my.tuning")
+    assert done.code == 0 and json.loads(done.out)["plan"]["splits"] == 3, done.err
+
+
 def test_other_records_of_the_file_stay(regard, tuned):
     (first,) = records(tuned)
     done = regard("tune", DECODE.replace("d=64", "d=32"), ON, "--seconds=0 --out=my.tuning --json")
