@@ -1,8 +1,6 @@
 """The benchmarks' bookkeeping: goals, tables, result files. No timings."""
 
-import itertools
 import json
-import math
 import subprocess
 import sys
 import types
@@ -367,31 +365,34 @@ def test_regret_is_the_time_of_the_models_choice_over_the_fastest():
     lines = [{**line, **origin, "regret": 1 + i / 10} for i in range(10)]
     lines.append({**line, **origin, "times_ms": {"a": 1.0}, "regret": 1.0})  # no choice at all
     text = "\n".join(regret.summary(lines))
-    assert "| decode | 10 | 1 | 1.50 | 1.42 | 1.90 | 1.90 |" in text
+    assert "| decode | 10 | 1 | 1.50 | 1.42 | 1.90 | 1.90 | 0 |" in text
+    text = "\n".join(
+        regret.summary([{**line, **origin, "candidate": name} for name in ("a splits=2", "a threads=1", "a")])
+    )
+    assert "| 1.50 | 1.50 | 2 |" in text
     assert "forward |" not in text
-    seconds = [None, {**line, "regret": 1.2}, {**line, "regret": 1.7}]
-    assert [regret.smaller(line, second)["regret"] for second in seconds] == [1.5, 1.2, 1.5]
+    seconds = [{**line, "regret": 1.2}, {**line, "regret": 1.7}]
+    assert [regret.smaller(line, second)["regret"] for second in seconds] == [1.2, 1.5]
 
 
 def test_a_run_of_regret_goes_on_where_it_ended(tmp_path, monkeypatch):
     file, origin = tmp_path / "regret.jsonl", {"machine": "a CPU", "date": "2026-01-31", "commit": "abc"}
     asked = []
 
-    def measure(kind, problem, seconds, where):
-        asked.append(problem)
-        times = {"a": 2, "b": 3 if asked.count(problem) == 1 else 2}
-        record = {"problem": problem, "target": "t", "threads": 2, "candidate": "a", "by_cost": "b", "times": times}
-        return regret.line_of(kind, record)
+    def tune(problems, seconds):
+        problems = problems[: int(seconds)]  # one a second
+        asked.extend(problems)
+        times = [{"a": 2, "b": 3 if asked.count(problem) == 1 else 2} for problem in problems]
+        rest = {"target": "t", "threads": 2, "candidate": "a", "by_cost": "b"}
+        return [rest | {"problem": problem, "times": each} for problem, each in zip(problems, times, strict=True)]
 
-    def draw(kind):
-        return ((f"{kind} {i}", i != 1) for i in itertools.count())
+    def go_on(count, seconds=99, **other):
+        run = regret.Run(file, {**origin, **other}, tune)
+        drawn = {kind: [(f"{kind} {i}", i != 1) for i in range(count)] for kind in regret.KINDS}
+        return run.measure_all(drawn, seconds) and run.measure_again(seconds)
 
-    def go_on(count, end=math.inf, **other):
-        run = regret.Run(file, {**origin, **other}, 2, end, [])
-        return run.measure_all({kind: draw(kind) for kind in regret.KINDS}, count) and run.measure_again()
-
-    monkeypatch.setattr(regret, "measure", measure)
-    assert not go_on(2, end=0) and not asked
+    assert not go_on(2, seconds=0) and not asked
+    assert not go_on(2, seconds=2) and asked == ["forward 0", "backward 0"]
     assert go_on(2)
     assert sorted(asked) == sorted(2 * [f"{kind} 0" for kind in regret.KINDS])
     assert go_on(3)
