@@ -29,7 +29,7 @@ MEASURED = re.compile(r"\d[\d.]*(?= (us|ms|GFLOP/s|GB/s)\b)")
 SECTION = re.compile(r"^### .*\n.* \[(.*)\]\(\1\)\n```console\n\$ .*\n((?:.*\n)*?)```\n", re.MULTILINE)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Example:
     path: Path
 

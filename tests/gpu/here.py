@@ -36,6 +36,12 @@ def regard(verb: str, *words: str) -> subprocess.CompletedProcess[str]:
     return run(COMMAND, verb, *words)
 
 
+def library() -> Path:
+    """The library that belongs to the command."""
+    folders = (Path(COMMAND).parent / "lib", Path(COMMAND).parent)
+    return next(folder for folder in folders if (folder / "libregard.so.0").exists()) / "libregard.so.0"
+
+
 @lru_cache
 def info() -> dict[str, Any]:
     return json.loads(regard("info", "--json").stdout)
