@@ -6,6 +6,7 @@ Of all array libraries only NumPy is imported here: if an array came from anothe
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy
@@ -96,6 +97,7 @@ def _dtype_of(name: str, array: Any) -> Any:
         raise invalid(f"{name} is an array without a dtype: {first_line(error)}") from error
 
 
+@lru_cache(maxsize=256)
 def _name_of(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 

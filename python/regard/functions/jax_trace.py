@@ -80,12 +80,12 @@ class Traces:
         """purpose: "score" or "keep". Raises RefusedError for what the language lacks, with the line of code."""
         if not callable(function):
             raise wrong_type(f"{purpose} is of type {type(function).__name__}; it must be text or a Python function")
-        refused_arguments(purpose, function)
         closure = closure_of(function, _kind_of)
         wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
         key = None if closure.key is None else (purpose, wide, closure.key)
         trace, arrays = self._known.get(key), closure.arrays
         if trace is None:
+            refused_arguments(purpose, function)
             self.made += 1
             trace = None if key is None else _of_any_arrays(purpose, function, closure)
             if trace is not None:
@@ -102,7 +102,7 @@ class Traces:
 
 
 def _kind_of(value: Any) -> Any:
-    return (value.dtype, value.shape, jax.typeof(value).weak_type) if isinstance(value, jax.Array) else None
+    return (value.dtype, value.shape, value.weak_type) if isinstance(value, jax.Array) else None
 
 
 def _unwrapped(value: Any) -> Any:

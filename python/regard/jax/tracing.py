@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy
 
 from ..errors import invalid, wrong_type
 from ..functions import is_captured, name_for_messages, with_functions
@@ -18,6 +20,7 @@ from .splash import is_mask, with_mask
 from .values import as_jax
 
 TRACES = Traces()
+_BOOL, _INT64 = numpy.dtype("bool"), numpy.dtype("int64")
 
 
 def with_text(options: dict[str, Any], q: jax.Array, k: jax.Array) -> dict[str, Any]:
@@ -45,8 +48,13 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
             found = TRACES.of(purpose, function)
             names = [_named(named, purpose, *read) for read in found.arrays]
             shapes = [array.shape for array, _, _ in found.arrays]
-            result[purpose] = filled(found.text, [Named(name, shape) for name, shape in zip(names, shapes)])
+            result[purpose] = _with_names(found.text, tuple(names), tuple(shapes))
     return {**result, "tensors": named} if named else result
+
+
+@lru_cache(maxsize=1024)
+def _with_names(text: str, names: tuple[str, ...], shapes: tuple[tuple[int, ...], ...]) -> str:
+    return filled(text, [Named(name, shape) for name, shape in zip(names, shapes)])
 
 
 def _named(named: dict[str, Any], purpose: str, array: Any, name: str, stopped: bool) -> str:
@@ -64,9 +72,10 @@ def _named(named: dict[str, Any], purpose: str, array: Any, name: str, stopped: 
 
 def _operand(name: str, value: Any) -> jax.Array:
     array = as_jax(name, value)
-    if array.dtype == jnp.bool_:
+    dtype = array.dtype
+    if dtype == _BOOL:
         return array.astype(jnp.uint8)
-    if array.dtype == jnp.int64:
+    if dtype == _INT64:
         return array.astype(jnp.int32)
     if array.size == 0:
         raise invalid(f"{name}, which a function reads, has shape {list(array.shape)}; it must have elements")

@@ -19,7 +19,7 @@ def as_jax(name: str, value: Any) -> jax.Array:
         array = value if isinstance(value, jax.Array) else jnp.asarray(value)  # which takes microseconds
     except (TypeError, ValueError) as error:
         raise invalid(f"{name} is not an array that JAX accepts: {str(error).splitlines()[0]}") from error
-    if any(jax.export.is_symbolic_dim(size) for size in array.shape):
+    if any([type(size) is not int and jax.export.is_symbolic_dim(size) for size in array.shape]):
         shape = ", ".join(map(str, array.shape))
         raise RefusedError(f"{name} has the symbolic shape [{shape}]: export a program for each shape, in numbers")
     return array
