@@ -43,11 +43,18 @@ def test_a_bert_learns_from_packed_stories_as_from_padded_ones(example):
     falls_alike(losses)
 
 
+def test_a_gpt_learns_from_documents_as_with_a_matrix_of_what_is_seen(example):
+    losses, times = example("documents").train(steps=8)
+    assert list(losses) == list(times) == ["sdpa, matrix", "regard, function"]
+    falls_alike(losses)
+
+
 def test_the_programs_say_how_far_apart_the_losses_are(example, tmp_path, capsys):
     file = tmp_path / "gpt.svg"
     example("gpt").main(["--steps=2", f"--picture={file}"])
     example("bert_varlen").main(["--steps=2"])
-    assert capsys.readouterr().out.count("The losses are apart by") == 2
+    example("documents").main(["--steps=2"])
+    assert capsys.readouterr().out.count("The losses are apart by") == 3
     curves = [path for path in ElementTree.parse(file).findall("{*}path") if "L" in path.get("d")]
     assert len(curves) == 2
 
