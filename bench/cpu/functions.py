@@ -16,50 +16,13 @@ from typing import Any
 
 from bench.cpu.run import Run
 from bench.cpu.timing import Turn, interleaved
+from bench.shared.masks import masks
 
 HEADS, D = 16, 64
 TURN = Turn(pause=0, ms=20)
 
 
-@dataclass(frozen=True)
-class Mask:
-    """A mask in Regard's text; the same in Python is `function`, made of the captured tensors."""
-
-    keep: str
-    function: Callable[..., Any]
-    tensors: Callable[[int], dict[str, Any]] = lambda s: {}
-    declared: str = ""
-
-
-def documents(s: int) -> dict[str, Any]:
-    import torch
-
-    return {"doc": torch.arange(8, dtype=torch.int32).repeat_interleave(s // 8)}
-
-
-def lengths(s: int) -> dict[str, Any]:
-    import torch
-
-    return {"pre": torch.tensor([s // 4], dtype=torch.int32)}
-
-
-MASKS = {
-    "causal": Mask("kv<=q", lambda b, h, q, kv: kv <= q),
-    "window": Mask("kv<=q&&q-kv<256", lambda b, h, q, kv: (kv <= q) & (q - kv < 256)),
-    "documents": Mask(
-        "doc[q]==doc[kv]&&kv<=q",
-        lambda b, h, q, kv, doc: (doc[q] == doc[kv]) & (kv <= q),
-        documents,
-        "tensors=doc:int32[1]",
-    ),
-    "prefix": Mask(
-        "kv<=q||kv<pre[b]", lambda b, h, q, kv, pre: (kv <= q) | (kv < pre[b]), lengths, "tensors=pre:int32[1]"
-    ),
-    "natten": Mask(  # an image of 64 columns, 13 x 13 neighbours
-        "abs(q//64-kv//64)<7&&abs(q%64-kv%64)<7",
-        lambda b, h, q, kv: ((q // 64 - kv // 64).abs() < 7) & ((q % 64 - kv % 64).abs() < 7),
-    ),
-}
+MASKS = masks(window=256)
 
 
 @dataclass(frozen=True)
@@ -107,12 +70,12 @@ def flex_call(cell: Cell, given: dict[str, Any]) -> Callable[[], Any]:
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    mask = MASKS[cell.mask]
+    mask = MASKS[cell.mask].mask
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[cell.dtype]
     captured = [tensor.long() for tensor in given.values()]
 
     def function(b: Any, h: Any, q: Any, kv: Any) -> Any:
-        return mask.function(b, h, q, kv, *captured)
+        return mask(b, h, q, kv, *captured)
 
     block_mask = create_block_mask(function, 1, None, cell.keys, cell.keys, device="cpu")
     torch._dynamo.reset()  # after eight functions it would no longer compile
@@ -132,7 +95,7 @@ def visible_share(cell: Cell, given: dict[str, Any]) -> float:
 
     rows, keys = torch.meshgrid(torch.arange(cell.keys), torch.arange(cell.keys), indexing="ij")
     batch = torch.zeros_like(rows)
-    seen = MASKS[cell.mask].function(batch, batch, rows, keys, *(tensor.long() for tensor in given.values()))
+    seen = MASKS[cell.mask].mask(batch, batch, rows, keys, *(tensor.long() for tensor in given.values()))
     return float(seen.float().mean())
 
 
@@ -142,10 +105,10 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     torch.set_num_threads(cell.threads)
     torch.manual_seed(0)
     mask = MASKS[cell.mask]
-    given = mask.tensors(cell.keys)
+    given = mask.captured(HEADS, cell.keys)
     share = visible_share(cell, given)
     calls = {
-        "mask": call_of(cell, f"keep={mask.keep} {mask.declared}", given),
+        "mask": call_of(cell, mask.words, given),
         "plain": call_of(cell, "", {}),
     }
     if cell.pass_ == "fwd":

@@ -24,9 +24,13 @@ def readable(line: dict[str, Any]) -> str:
 
 
 def write_lines(
-    series: str, measurements: list[tuple[str, Callable[[], dict[str, Any]]]], out: Path | None
+    series: str,
+    measurements: list[tuple[str, Callable[[], dict[str, Any]]]],
+    out: Path | None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> list[dict[str, Any]]:
-    """Writes to `out`, by default to bench/results/<series>-<GPU>-<date>.jsonl, and returns the lines."""
+    """Writes to `out`, by default to bench/results/<series>-<GPU>-<date>.jsonl, and returns the lines. The last
+    measurement is the one after which `goes_on` says no."""
     origin = {"series": series, **machine.origin(torch.cuda.get_device_name())}
     out = out or results.BENCH / f"{series}-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -41,6 +45,8 @@ def write_lines(
             print(readable(line), flush=True)
             if "of_goal" in line:
                 of_goal[line["cell"].split()[0]].append(line["of_goal"])
+            if not goes_on():
+                break
     for word, shares in of_goal.items():
         mean = statistics.geometric_mean(shares)
         print(f"{word}, of goal: least {min(shares):.3f}, geometric mean {mean:.3f} of {len(shares)} cells")
