@@ -66,16 +66,15 @@ def every_cell() -> list[Cell]:
     ]
 
 
-def planned(problem: str, pass_: str, lse: bool = False) -> regard.Plan:
-    return regard.plan(f"{pass_} {problem}{' lse' if lse else ''}", target=TARGET)
+@dataclass(frozen=True)
+class Case:
+    """A problem without its pass, and the tensors that its words name."""
 
+    problem: str
+    given: dict[str, Any]
 
-def problems(cell: Cell) -> dict[str, str]:
-    """By contestant, without their pass."""
-    function = f"{cell.problem} {FUNCTIONS[cell.function].words}"
-    found = {"regard": function, "plain": cell.problem}
-    words = json.loads(planned(function, "fwd").json)["problem"].removeprefix("fwd ")
-    return {**found, "bits": words} if "bits" in words.split() else found
+    def planned(self, pass_: str, lse: bool = False) -> regard.Plan:
+        return regard.plan(f"{pass_} {self.problem}{' lse' if lse else ''}", target=TARGET)
 
 
 @dataclass
@@ -117,20 +116,32 @@ def share_of_tiles(seen: Any) -> float:
     return float(seen.view(len(seen) // TILE, TILE, -1, TILE).any(3).any(1).float().mean())
 
 
-def of_regard(cell: Cell, problem: str, words: dict[str, Any], of: Inputs) -> Call:
-    """The call, which returns O or the gradients. `words`: the tensors that words name."""
+def cases(cell: Cell, seen: Any) -> dict[str, Case]:
+    plain = cell.problem
+    function = Case(
+        f"{plain} {FUNCTIONS[cell.function].words}", {f"captured_{i}": x for i, x in enumerate(captured(cell))}
+    )
+    found = {"regard": function, "plain": Case(plain, {})}
+    planned = json.loads(function.planned("fwd").json)["problem"].removeprefix("fwd ")
+    if "bits" in planned.split():
+        found["bits"] = Case(planned, {"bits": packed(seen)})
+    return found
+
+
+def of_regard(cell: Cell, case: Case, of: Inputs) -> Call:
+    """The call, which returns O or the gradients."""
     stream = torch.cuda.current_stream().cuda_stream
     backward = cell.pass_ == "bwd"
     o = torch.empty_like(of.q)
     results = {"o": o}
     if backward:
         results["lse"] = torch.empty(1, HEADS, cell.s, device=DEVICE)
-    forward = planned(problem, "fwd", lse=backward)
-    given = {"q": of.q, "k": of.k, "v": of.v, **words, **results, "workspace": workspace_of(forward)}
+    forward = case.planned("fwd", lse=backward)
+    given = {"q": of.q, "k": of.k, "v": of.v, **case.given, **results, "workspace": workspace_of(forward)}
     if not backward:
         return lambda: (forward.run(**given, stream=stream), (o,))[1]
     forward.run(**given, stream=stream)
-    plan = planned(problem, "bwd")
+    plan = case.planned("bwd")
     gradients = {f"grad_{name}": torch.empty_like(of.q) for name in "qkv"}
     given |= {"grad_o": of.grad_o, **gradients, "workspace": workspace_of(plan)}
     return lambda: (plan.run(**given, stream=stream), tuple(gradients.values()))[1]
@@ -144,22 +155,16 @@ def of_flex(cell: Cell, of: Inputs, mode: str) -> Call:
     torch._functorch.config.donated_buffer = False  # backward is run again and again
     torch._dynamo.reset()  # after eight functions it would no longer compile
     function, tensors = FUNCTIONS[cell.function], captured(cell)
-    given: dict[str, Any] = {}
+    mask = score = None
     if function.mask is not None:
-
-        def keep(b: Any, h: Any, q: Any, kv: Any) -> Any:
-            return function.mask(b, h, q, kv, *tensors)
-
-        given["block_mask"] = create_block_mask(keep, None, None, cell.s, cell.s, device=DEVICE)
+        mask = create_block_mask(
+            lambda *place: function.mask(*place, *tensors), None, None, cell.s, cell.s, device=DEVICE
+        )
     if function.score is not None:
-
-        def score(s: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
-            return function.score(s, b, h, q, kv, *tensors)
-
-        given["score_mod"] = score
+        score = lambda s, b, h, q, kv: function.score(s, b, h, q, kv, *tensors)  # noqa: E731
     attention = torch.compile(flex_attention, mode=mode, dynamic=False)
     leaves = [x.transpose(1, 2).contiguous() for x in (of.q, of.k, of.v)]
-    call = functools.partial(attention, *leaves, **given)
+    call = functools.partial(attention, *leaves, score_mod=score, block_mask=mask)
     if cell.pass_ == "fwd":
         return lambda: (call().transpose(1, 2),)
     for leaf in leaves:
@@ -170,14 +175,9 @@ def of_flex(cell: Cell, of: Inputs, mode: str) -> Call:
 
 def measure(cell: Cell, flex: str, milliseconds: float) -> dict[str, Any]:
     of, seen = Inputs.of(cell), visible(cell)
-    tiles, named = share_of_tiles(seen), problems(cell)
-    words: dict[str, dict[str, Any]] = {
-        "regard": {f"captured_{i}": x for i, x in enumerate(captured(cell))},
-        "plain": {},
-    }
-    if "bits" in named:
-        words["bits"] = {"bits": packed(seen)}
-    calls = {name: of_regard(cell, problem, words[name], of) for name, problem in named.items()}
+    ours = cases(cell, seen)
+    tiles = share_of_tiles(seen)
+    calls = {name: of_regard(cell, case, of) for name, case in ours.items()}
     refused = {}
     if flex != "none":
         try:
@@ -195,16 +195,16 @@ def measure(cell: Cell, flex: str, milliseconds: float) -> dict[str, Any]:
             raise SystemExit(f"{cell.name}: {name} differs from {reference} by {differences[name]}")
     times = interleaved(calls, milliseconds, settling=SETTLING)
     ms = {name: statistics.median(samples) for name, samples in times.items()}
-    line: dict[str, Any] = {
+    line = {
         "cell": cell.name,
-        "problem": f"{cell.pass_} {named['regard']}",
+        "problem": f"{cell.pass_} {ours['regard'].problem}",
         "ms": {name: round(value, 5) for name, value in ms.items()},
         "samples_ms": {name: [round(value, 5) for value in samples] for name, samples in times.items()},
         "tiles": round(tiles, 4),
         "over_plain": round(tiles * ms["plain"] / ms["regard"], 3),
         "kernels": {
-            name: [stage["kernel"].split()[1] for stage in json.loads(planned(problem, cell.pass_).json)["stages"]]
-            for name, problem in named.items()
+            name: [stage["kernel"].partition(" |")[0] for stage in json.loads(case.planned(cell.pass_).json)["stages"]]
+            for name, case in ours.items()
         },
         "differences": differences,
         "refused": refused,
@@ -213,16 +213,15 @@ def measure(cell: Cell, flex: str, milliseconds: float) -> dict[str, Any]:
         line["over_plain_with_bits"] = round(tiles * ms["plain"] / ms["bits"], 3)
     if "flex" in ms:
         line["over_flex"] = round(ms["flex"] / ms["regard"], 3)
-    print(f"    {line['ms']} ms; {', '.join(line['kernels']['regard'])}", flush=True)
+    print(f"    {line['ms']} ms; {line['kernels']['regard'][-1]}", flush=True)
     return line
 
 
 def prepare(cell: Cell) -> None:
     """Compiles the kernels of a cell."""
-    for problem in problems(cell).values():
-        if cell.pass_ == "bwd":
-            planned(problem, "bwd").prepare()
-        planned(problem, "fwd", lse=cell.pass_ == "bwd").prepare()
+    for case in cases(cell, visible(cell)).values():
+        for pass_ in ("fwd", "bwd") if cell.pass_ == "bwd" else ("fwd",):
+            case.planned(pass_, lse=cell.pass_ == "bwd" and pass_ == "fwd").prepare()
 
 
 def geometric_means(lines: list[dict[str, Any]]) -> list[str]:
@@ -266,7 +265,7 @@ def main() -> int:
         list(pool.map(prepare, chosen))
     how = options.flex, options.milliseconds
     lines = write_lines(
-        "flex",
+        "gpu-functions",
         [(cell.name, functools.partial(measure, cell, *how)) for cell in chosen],
         options.out,
         lambda: time.monotonic() < end,

@@ -59,7 +59,7 @@ class ForwardConsumer {
         scores_ = ForwardScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
       WarpgroupRowState rows;
       OutputSums o{};
-      if (given.tiles.start() >= 0) {
+      if (given.visited().start() >= 0) {
         multiply(turn, given, safe_softmax, rows, o);
       } else {
         wait_for_q(turn);
@@ -83,10 +83,11 @@ class ForwardConsumer {
  private:
   REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool safe_softmax, WarpgroupRowState& rows,
                               OutputSums& o) {
-    const KeyTiles tiles = given.tiles;
+    const auto tiles = given.visited();
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     if constexpr (alibi) slopes_ = slopes_of(given);
     if constexpr (config::dropout) random_ = random_of(a_, given.work.sequence.batch, given.work.head);
+    if constexpr (config::bits && !wide_heads) bits_ = bits_of(given);
     ForwardScores s;
     ForwardP p{};
     float factor[2];  // of O
@@ -103,6 +104,7 @@ class ForwardConsumer {
     // Below it every row has seen keys; for 8-bit types, which have little headroom, all keys of a tile.
     const i32 settled = safe_softmax ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
     wait_for_q(turn);
+    load_bits(given, tile);
     bool hidden = passes_first_scores && uniform(tile >= visible.end);
     if (hidden) {
       done_with_last_o(turn);
@@ -140,6 +142,7 @@ class ForwardConsumer {
       begin_output(o, p);
       if constexpr (pingpong)
         named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
+      load_bits(given, tile);
       wgmma_wait<1>();
 #pragma unroll
       for (i32 i = 0; !peel_first && i < block_k / 2; ++i) s[i] = next[i];
@@ -173,14 +176,25 @@ class ForwardConsumer {
   template <class Draw>
   REGARD_DEVICE bool make_p(ForwardScores& s, WarpgroupRowState& rows, float (&factor)[2], const Turn& given,
                             const VisibleTiles& visible, i32 tile, i32 settled, const Draw& draw) {
-    const bool whole = visible.is_whole(tile),
-               stale = whole && tile < settled && (!alibi || slopes_.fall(tile * block_k));
+    bool whole = visible.is_whole(tile), stale;
+    u32 seen[2];
+    if constexpr (config::bits) {
+      find_seen(seen, given, tile, whole);
+      whole = whole && given.shows_all(tile);
+      stale = !given.safe_softmax && !begins(rows, seen) && (!alibi || slopes_.fall(tile * block_k));
+    } else {
+      stale = whole && tile < settled && (!alibi || slopes_.fall(tile * block_k));
+    }
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
-    if (config::softcap && !has_bias && stale && scores_.all_near_0(s)) {
+    if constexpr (config::bits) {
+#pragma unroll
+      for (float& x : row_max) x = x == -infinity ? 0.f : x;  // of rows that have seen nothing yet
+    }
+    if (config::softcap && !has_bias && stale && (!config::bits || whole) && scores_.all_near_0(s)) {
       draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product, i32, i32) { return scores_.apply_near_0(product); });
-    } else if (alibi && !config::softcap && !eight_bits && stale) {
+    } else if (alibi && !config::softcap && !eight_bits && stale && (!config::bits || whole)) {
       draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              slopes_.before_diagonal(scores_.scale_before_bias(), tile * block_k));
@@ -188,8 +202,9 @@ class ForwardConsumer {
       const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
       if constexpr (alibi) slopes_.add(s, scores_.scale_before_bias(), tile * block_k);
+      if (config::bits && !whole) hide_unseen(s, seen);
       if (!stale) {
-        if (!whole) hide(s, tile, given.work);
+        if (!config::bits && !whole) hide(s, tile, given.work);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         float part = 0;
@@ -248,6 +263,48 @@ class ForwardConsumer {
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
     mask(s, tile * block_k, rows, window_of(work, a_));
+  }
+
+  REGARD_DEVICE MaskBits bits_of(const Turn& given) const {
+    const Sm90ForwardWork& work = given.work;
+    const u32* rows[2];
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const Row row = row_of(work, half);
+      const i32 head = pack_gqa ? min(row.head, given.end_head - 1) : row.head;
+      rows[half] = words_of_row(a_, work.sequence, head, row.row);
+    }
+    return {rows, work.sequence.sk};
+  }
+  /// They arrive while products run. With wide heads there are no registers to keep their addresses.
+  REGARD_DEVICE void load_bits(const Turn& given, i32 tile) {
+    if constexpr (config::bits) {
+      if (given.shows_all(tile)) return;
+      if constexpr (wide_heads) bits_ = bits_of(given);
+      bits_.load(given.work.first_key + tile * block_k);
+    }
+  }
+  /// One bit for each score of the thread's rows that is seen, by position and by the bits of the mask.
+  REGARD_DEVICE void find_seen(u32 (&seen)[2], const Turn& given, i32 tile, bool whole_by_position) const {
+    const Sm90ForwardWork& work = given.work;
+    const bool all = given.shows_all(tile);
+    const i32 column = tile * block_k + static_cast<i32>(threadIdx.x % 4) * 2;
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      seen[half] = all ? low_bits(block_k / 4) : bits_.scores_of_row(half, work.first_key + tile * block_k);
+      if (whole_by_position) continue;
+      const Window32 window = window_of(work, a_);
+      const Range32 keys = window.keys_of(min(row_of(work, half).row, work.sequence.sq - 1));
+      u32 of_window = scores_before(keys.end - column, 0);
+      if (windowed && keys.begin > 0)
+        of_window &= ~scores_before(keys.begin - column, 0) | scores_before(window.sinks - column, 0);
+      seen[half] &= of_window;
+    }
+  }
+  /// Whether a row of the warp sees its first key, of those in `seen`.
+  REGARD_DEVICE static bool begins(const WarpgroupRowState& rows, const u32 (&seen)[2]) {
+    return __any_sync(whole_warp, (rows.row_max[0] == -infinity && seen[0] != 0) ||
+                                      (rows.row_max[1] == -infinity && seen[1] != 0)) != 0;
   }
 
   /// An upper bound of how many of a tile's keys the warp's last row sees.
@@ -433,6 +490,7 @@ class ForwardConsumer {
   i32 warpgroup_;  // 0 .. consumers - 1
   ForwardScoreScale scores_;
   Slopes slopes_;
+  MaskBits bits_;
   philox::Random random_;
   Ring<stages> ring_k_, ring_v_;
 };

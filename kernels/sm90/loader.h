@@ -63,7 +63,7 @@ class KeyLoader {
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     if constexpr (gathered) return gather(turn);
 #pragma unroll 1
-    for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile))
+    for (i32 tile = turn.visited().start(); tile >= 0; tile = turn.visited().next(tile))
       load_tile(turn, tile, ragged);
   }
 
@@ -86,16 +86,16 @@ class KeyLoader {
   /// Finds the rows of the next tile while those of a tile are copied, if there are registers for the places
   /// of both.
   REGARD_DEVICE void gather(const Turn& turn) {
-    i32 tile = turn.tiles.start();
+    i32 tile = turn.visited().start();
     if (tile < 0) return;
     if constexpr (block_k > most_keys_ahead) {
 #pragma unroll 1
-      for (; tile >= 0; tile = turn.tiles.next(tile)) copy(find(turn, tile), turn);
+      for (; tile >= 0; tile = turn.visited().next(tile)) copy(find(turn, tile), turn);
       return;
     }
     GatheredRows rows = find(turn, tile);
 #pragma unroll 1
-    while ((tile = turn.tiles.next(tile)) >= 0) {
+    while ((tile = turn.visited().next(tile)) >= 0) {
       const GatheredRows next = find(turn, tile);
       copy(rows, turn);
       rows = next;

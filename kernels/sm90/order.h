@@ -15,7 +15,7 @@ REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
 /// if there are not too many to compare.
 class Ranking {
  public:
-  static constexpr i32 most = cluster > 1 ? 1 : 256;
+  static constexpr i32 most = cluster > 1 ? 1 : config::bits ? 64 : 256;
 
   REGARD_DEVICE void make(const Arguments& a) {
     const i32 sequences = static_cast<i32>(a.b);

@@ -17,10 +17,10 @@ class Scheduler {
 
   /// Hands out a turn; false for the one that says that there is no more work. Counted work is taken as late
   /// as loads allow, so that the rest is spread evenly at the end; other work is known ahead, and if Q has a
-  /// second slot it is handed out as early as possible. Rows that overflowed in a turn are redone two turns
-  /// later, before anything new.
+  /// second slot it is handed out as early as possible; so is work with bits, which have to be asked first.
+  /// Rows that overflowed in a turn are redone two turns later, before anything new.
   REGARD_DEVICE bool publish_next() {
-    const bool late = q_stages == 1 || a_.counter != nullptr;
+    const bool late = !config::bits && (q_stages == 1 || a_.counter != nullptr);
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
     wait_for_slot(turn_);
     u32 redone = turn_;  // its parity is the slot of a turn whose rows are redone
@@ -107,9 +107,15 @@ class Scheduler {
       turn.set_work(work, a_, window);
       turn.safe_softmax = safe_softmax;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
-      shared_.turn_full[turn_ % 2].arrive();
+      if constexpr (!config::bits) shared_.turn_full[turn_ % 2].arrive();
     }
     __syncwarp();
+    if constexpr (config::bits) {
+      turn.find(a_, work, turn.end_head, turn.tiles);
+      __syncwarp();
+      if (first_lane) shared_.turn_full[turn_ % 2].arrive();
+      __syncwarp();
+    }
     ++turn_;
   }
   REGARD_DEVICE bool publish_end() {

@@ -68,6 +68,13 @@ REGARD_DEVICE void mask(ForwardScores& s, i32 first_key, const i32 (&rows)[2], c
   }
 }
 
+/// The same where a mask of bits was asked too: `seen` has one bit for each of a row's scores.
+REGARD_DEVICE void hide_unseen(ForwardScores& s, const u32 (&seen)[2]) {
+#pragma unroll
+  for (i32 i = 0; i < block_k / 2; ++i)
+    if ((seen[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1) == 0) s[i] = -infinity;
+}
+
 /// The first `count` scores move to the end.
 template <i32 count>
 REGARD_DEVICE void rotate(ForwardScores& s) {

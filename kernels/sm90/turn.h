@@ -1,7 +1,7 @@
 // A turn: a block of work as one warp hands it out to the others.
 #pragma once
 
-#include "kernels/sm90/work.h"
+#include "kernels/sm90/seen_tiles.h"
 
 namespace regard {
 
@@ -34,7 +34,7 @@ struct SeenPages<false> {
 };
 
 /// A block of work, handed out.
-struct Turn : SeenPages<paged && windowed> {
+struct Turn : SeenPages<paged && windowed>, SeenTiles<config::bits> {
   Sm90ForwardWork work;   // head -1: there is no more
   i32 kv_head, end_head;  // end_head: past the last query head of kv_head
   KeyTiles tiles;
@@ -54,6 +54,9 @@ struct Turn : SeenPages<paged && windowed> {
     set(of_block.empty() ? of.sequence.sk : of.first_key + of_block.top.begin,
         window.left >= 0 ? of.first_key + window.sinks : 0);
   }
+
+  /// The tiles to go through.
+  REGARD_DEVICE auto visited() const { return SeenTiles<config::bits>::visited(tiles); }
 };
 
 }  // namespace regard

@@ -83,6 +83,7 @@ struct KeyTiles {
   REGARD_DEVICE i32 next(i32 tile) const {
     return !windowed || tile > begin ? tile - 1 : min(tile, sinks) - 1;
   }
+  REGARD_DEVICE bool contain(i32 tile) const { return tile < end && (tile >= begin || tile < sinks); }
 };
 
 /// Which of these tiles some rows of the block see: none from `end` on; every row sees every key of those in

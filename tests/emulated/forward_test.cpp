@@ -80,6 +80,10 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=128 b=3 hq=4 hk=2 s=300 tq=700 tk=700 varlen lengths dropout=0.5 bias=alibi mask=causal",
     "fwd bf16 lse d=256 b=1 h=2 sq=200 sk=700 dropout=0.2 softcap=20",
     "fwd fp16 lse d=64 b=2 h=3 sq=300 sk=200 lengths dropout=0.4 mask=window:40,9",
+    // Bits at random: every tile is mixed; heads packed into blocks, keys in parts.
+    "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=200 sk=333 bits mask=causal",
+    "fwd fp16 lse d=256 b=1 h=2 sq=200 sk=333 bits mask=window:100,5,sink=3 softcap=5",
+    "fwd bf16 lse d=64 b=3 hq=8 hk=2 sq=12 sk=900 lengths splits=2 bits",
     // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",

@@ -1,5 +1,5 @@
 // Masks that are functions: the stage that writes their bits is compiled for each, and the portable kernels
-// read them.
+// and Hopper's read them.
 #include <gtest/gtest.h>
 
 #include "emulated/device.h"
@@ -9,15 +9,30 @@
 namespace regard::test {
 namespace {
 
-Path path() {
-  return {.target = emulated_target(), .functions = "bits"};
+Path path(const std::string& family = "") {
+  return {.target = emulated_target(), .family = family, .functions = "bits"};
 }
 
 TEST(EmulatedFunctions, PortableReadsTheirBits) {
   expect_all_right({"fwd fp16 lse d=64 b=2 hq=4 hk=2 sq=70 sk=300 keep=doc[b,q]==doc[b,kv]&&kv<=p "
-                    "tensors=doc:int32[2]",
-                    "bwd fp16 d=64 b=2 h=2 sq=70 sk=90 keep=(kv*40503+q)%7<3||kv==q"},
-                   path());
+                    "tensors=doc:int32[2]"},
+                   path("portable_forward"));
+  expect_all_right({"bwd fp16 d=64 b=2 h=2 sq=70 sk=90 keep=(kv*40503+q)%7<3||kv==q"},
+                   path("portable_backward"));
+}
+
+/// Tiles that are whole, mixed and unseen; rows, warps, warpgroups and blocks that see nothing, at first or
+/// at all; rows that are redone.
+TEST(EmulatedFunctions, HopperSkipsTiles) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  expect_all_right({"fwd bf16 lse d=64 b=2 h=2 s=600 keep=q//90==kv//90&&kv<=q",
+                    "fwd bf16 lse d=128 b=1 h=2 sq=500 sk=700 keep=(kv<300||kv>q+100)&&q//16!=3",
+                    "fwd bf16 lse d=256 b=1 h=2 sq=300 sk=400 keep=abs(q//64-kv//64)<2&&abs(q%64-kv%64)<7",
+                    "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=40 sk=500 keep=(kv+h)//100%2==0&&q!=7",
+                    "fwd bf16 lse d=128 b=2 h=2 s=300 keep=q//90==kv//90 scale=60",
+                    "fwd bf16 lse d=128 b=1 h=3 s=400 batch_invariant keep=q//70<=kv//70&&q//128!=1 "
+                    "bias=alibi dropout=0.3"},
+                   path("sm90_forward"));
 }
 
 TEST(EmulatedFunctions, BesideOtherWords) {

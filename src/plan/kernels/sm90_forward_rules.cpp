@@ -37,6 +37,7 @@ Refusal supports_features(const Question& q) {
   if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
+  if (p.bits && bytes == 1) return unsupported("bit masks with 8-bit types", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
   if (p.dropout > 0 && p.paged > 0) return unsupported("dropout with pages", instead);
   if (p.dropout > 0 && splits_keys(*q.candidate.recipe))
@@ -86,6 +87,7 @@ Refusal smallest_tile(const Question& q) {
   }
   if (p.bias != Bias::none) return too_large_for(q, "bias");
   if (p.dropout > 0) return too_large_for(q, "dropout");
+  if (p.bits) return too_large_for(q, "bit masks");
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
@@ -94,6 +96,7 @@ Refusal clusters_share_keys(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
+  if (p.bits) return std::string("its blocks see other tiles of a bit mask; use a tile without clusters");
   if (!is_ragged(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "
@@ -106,6 +109,13 @@ Refusal rows_for_clusters(const Question& q) {
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (p.sq > block_q && p.sk > 0 && pack_gqa_rows_of_head(p, block_q) == 0) return {};
   return std::string("its clusters need keys and query rows for two blocks; use a tile without clusters");
+}
+
+/// A block of work knows of each tile what its bits show.
+Refusal bits_have_tiles(const Question& q) {
+  const std::int64_t most = Sm90ForwardLayout::most_seen_tiles * q.candidate.tile->algorithm.block_k;
+  if (!q.problem.bits || q.problem.sk <= most) return {};
+  return fmt::format("with bits its tile is for sk up to {}; use portable_forward", most);
 }
 
 Refusal packs_gqa(const Question& q) {
@@ -181,6 +191,7 @@ std::span<const Rule> sm90_forward_rules() {
       {"smallest_tile", smallest_tile},
       {"clusters_share_keys", clusters_share_keys},
       {"rows_for_clusters", rows_for_clusters, true},
+      {"bits_have_tiles", bits_have_tiles, true},
       {"packs_gqa", packs_gqa, true},
       {"has_many_rows", has_many_rows, true},
       {"head_dims_aligned", head_dims_aligned},

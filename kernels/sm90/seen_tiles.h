@@ -1,0 +1,87 @@
+// What the bits of a mask show a block of work of each tile of keys: nothing, some or all.
+#pragma once
+
+#include "kernels/sm90/mask_bits.h"
+
+namespace regard {
+
+static_assert(!config::bits || !(eight_bits || cluster > 1));
+
+/// What a block's rows see of a tile.
+struct SeenOfTile {
+  bool any, all;
+};
+
+/// Asks the bits of a tile, by a whole warp: four lanes for each row. `end_head`: past the last one of the
+/// block.
+REGARD_DEVICE SeenOfTile ask_bits(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
+                                  i32 key) {
+  const i32 word = key / word_keys + static_cast<i32>(threadIdx.x % 4), first = word * word_keys - key;
+  const u32 of_tile = low_bits(block_k - first) & ~low_bits(-first);
+  const bool exists = word * word_keys < work.sequence.sk;
+  u32 any = 0, all = ~0u;
+#pragma unroll 4
+  for (i32 index = threadIdx.x % wave / 4; index < block_q; index += wave / 4) {
+    const Row row(a, work, index);
+    const i32 head = pack_gqa ? min(row.head, end_head - 1) : row.head;
+    const u32 bits = exists ? words_of_row(a, work.sequence, head, row.row)[word] : 0;
+    any |= bits & of_tile;
+    all &= bits | ~of_tile;
+  }
+  return {__any_sync(whole_warp, any != 0) != 0, __any_sync(whole_warp, all != ~0u) == 0};
+}
+
+/// The tiles of a block of work that some of its rows see, from the last to the first.
+struct TilesByBits {
+  const u32* seen;  // one bit for each
+  i32 end;
+
+  REGARD_DEVICE i32 start() const { return next(end); }  // negative: there is none
+  REGARD_DEVICE i32 next(i32 tile) const {
+    if (tile <= 0) return -1;
+    i32 word = (tile - 1) / 32;
+    u32 left = seen[word] & low_bits(tile - word * 32);
+    while (left == 0 && word > 0) left = seen[--word];
+    return word * 32 + 31 - __clz(static_cast<i32>(left));
+  }
+};
+
+/// One bit for each tile that some rows of a block see, and for each that all of them see whole.
+template <bool needed>
+class SeenTiles {
+ public:
+  /// Asks for each of the tiles, by a whole warp.
+  REGARD_DEVICE void find(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
+                          const KeyTiles& tiles) {
+    const i32 lane = threadIdx.x % wave;
+#pragma unroll 1
+    for (i32 word = 0; word * 32 < tiles.end; ++word) {
+      SeenOfTile mine{false, false};  // of the tile that has the lane's bit
+#pragma unroll 1
+      for (i32 i = 0; i < wave; ++i) {
+        const i32 tile = word * 32 + i;
+        if (!tiles.contain(tile)) continue;
+        const SeenOfTile seen = ask_bits(a, work, end_head, work.first_key + tile * block_k);
+        if (lane == i) mine = seen;
+      }
+      const u32 seen = __ballot_sync(whole_warp, mine.any), whole = __ballot_sync(whole_warp, mine.all);
+      if (lane == 0) seen_[word] = seen, whole_[word] = whole;
+    }
+  }
+
+  REGARD_DEVICE TilesByBits visited(const KeyTiles& tiles) const { return {seen_, tiles.end}; }
+  REGARD_DEVICE bool shows_all(i32 tile) const { return (whole_[tile / 32] >> tile % 32 & 1) != 0; }
+
+ private:
+  static constexpr i32 words = static_cast<i32>(Sm90ForwardLayout::most_seen_tiles / 32);
+  u32 seen_[words], whole_[words];
+};
+template <>
+class SeenTiles<false> {
+ public:
+  REGARD_DEVICE void find(const Sm90ForwardArguments&, const Sm90ForwardWork&, i32, const KeyTiles&) {}
+  REGARD_DEVICE KeyTiles visited(const KeyTiles& tiles) const { return tiles; }
+  REGARD_DEVICE bool shows_all(i32) const { return true; }
+};
+
+}  // namespace regard
