@@ -31,6 +31,15 @@ constexpr REGARD_INLINE i32 map_words(i32 tiles) {
   return (tiles + map_word - 1) / map_word;
 }
 
+/// What a map is read through. On AMD GPUs loads that may be from shared memory as well are slow.
+#ifdef __HIP__
+template <class T>
+using MapPointer = __attribute__((address_space(1))) const T*;
+#else
+template <class T>
+using MapPointer = const T*;
+#endif
+
 /// Neighbouring rows of tiles, of which elements are keys; or columns, of which elements are rows. A tile of
 /// them is seen if it is in one of them, and whole if it is in all.
 struct TileLines {
@@ -70,7 +79,7 @@ struct TileLines {
 
   /// Whether all tiles with an element of [begin, end) are whole.
   REGARD_INLINE bool whole(i32 begin, i32 end) const {
-    const u8* const tiles = reinterpret_cast<const u8*>(words);
+    const MapPointer<u8> tiles = MapPointer<u8>(words);
     u32 all = whole_tile;
     for (i32 line = 0; line < count; ++line)
       for (i32 tile = begin / map_tile; tile * map_tile < end; ++tile)
@@ -84,7 +93,7 @@ struct TileLines {
   }
   REGARD_INLINE u64 any(i32 word) const {
     u64 states = 0;
-    for (i32 line = 0; line < count; ++line) states |= words[line * pitch + word];
+    for (i32 line = 0; line < count; ++line) states |= MapPointer<u64>(words)[line * pitch + word];
     return states;
   }
 };

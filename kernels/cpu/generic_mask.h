@@ -1,11 +1,12 @@
 // Visibility bits of a mask that is a function, for the stages after this one: 32 keys a word. A block writes
 // the words of 64 query rows, 64 keys at a time. Each step of the function is computed once for the rows if
 // it depends on them alone, once for the keys likewise, and else for each row; unless intervals already show
-// that all rows see all of these keys, or none.
+// that all rows see all of these keys, or none. The map has the same tiles.
 #pragma once
 
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/function/interval.h"
+#include "kernels/tile_map.h"
 
 namespace regard::generic {
 
@@ -58,7 +59,7 @@ class MaskFunction : public FunctionRows {
 
   /// Of the first lanes of a step that was computed.
   function::Interval interval_of(i32 i, i64 count) {
-    if (step(i).type == function::Type::real) return function::any_of(step(i));
+    if (step(i).type == function::Type::real) return function::any_of(step(i).type);
     function::Interval all{function::highest, function::lowest};
     for (i64 lane = 0; lane < count; ++lane) {
       const i64 value = function::signed_of(row(i)[lane]);
@@ -68,7 +69,7 @@ class MaskFunction : public FunctionRows {
   }
   function::Interval mixed(i32 i) const {
     return step(i).kind == function::Kind::operation ? function::of_step(step(i), intervals_)
-                                                     : function::any_of(step(i));
+                                                     : function::any_of(step(i).type);
   }
 
   /// Conditions of 32 keys, 0 or 1, as bits.
@@ -88,7 +89,10 @@ class MaskFunction : public FunctionRows {
 class MaskWriter {
  public:
   MaskWriter(const Arguments& a, const WrittenBits& to, MaskFunction function, i64 block)
-      : to_(to), function_(function), rows_(rows_of(a, to, block)) {}
+      : to_(to),
+        function_(function),
+        rows_(rows_of(a, to, block)),
+        map_(tile_map_of(a, rows_.batch(), rows_.head)) {}
 
   void run() {
     if (rows_.count <= 0) return;
@@ -98,18 +102,35 @@ class MaskWriter {
       // Positional masks hide many keys without the function.
       const function::Interval seen =
           rows_.visible.sees_any(range.begin, range.end) ? function_.take_keys(place(0, key)) : none;
+      Found found;
       for (i64 i = 0; i < rows_.count; ++i) {
         u32* const words = words_of(i) + key / 32;
         if (seen.single())
           __builtin_memset(words, seen.low != 0 ? 0xff : 0, tile_keys / 8);
         else
           function_.write_bits(place(i, key), i, words);
+        found.add(words, range.count());
       }
+      map_.set(static_cast<i32>(rows_.first / map_tile), static_cast<i32>(key / map_tile), found.state());
     }
   }
 
  private:
   static constexpr function::Interval none{0, 0};
+  static_assert(tile_rows == map_tile && tile_keys == map_tile);
+
+  /// What is known of a tile: the bits of its keys, of any of its rows and of all.
+  struct Found {
+    u64 any = 0, all = ~u64{0};
+
+    void add(const u32* words, i64 count) {
+      const u64 past = count < map_tile ? ~u64{0} << count : 0;
+      const u64 bits = words[0] | u64{words[1]} << 32;
+      any |= bits & ~past;
+      all &= bits | past;
+    }
+    TileState state() const { return any == 0 ? unseen_tile : ~all == 0 ? whole_tile : mixed_tile; }
+  };
 
   static QueryRows rows_of(const Arguments& a, const WrittenBits& to, i64 block) {
     const i64 tiles = ceil_divide(a.sq, tile_rows), matrix = block / tiles, heads = to.head != 0 ? a.hq : 1;
@@ -125,6 +146,7 @@ class MaskWriter {
   const WrittenBits& to_;
   MaskFunction function_;
   const QueryRows rows_;
+  const TileMap map_;
 };
 
 }  // namespace regard::generic

@@ -1,4 +1,4 @@
-// Where the bits of a mask that is a function are written.
+// Where the bits of a mask that is a function are written, with their map of tiles (kernels/tile_map.h).
 #pragma once
 
 #include "kernels/arguments.h"
@@ -9,6 +9,7 @@ namespace regard {
 struct WrittenBits {
   u32* words;  // null: none
   i64 batch, head, row;
+  i64 map;  // words from the first one to the map
 };
 
 }  // namespace regard

@@ -3,6 +3,7 @@
 
 #include "kernels/portable/backward_memory.h"
 #include "kernels/portable/mask.h"
+#include "kernels/tile_map.h"
 
 namespace regard {
 
@@ -33,7 +34,9 @@ struct QueryTiles {
     const i64 last_row = smaller<i64>(tile.first_row + block_q, window.rows) - 1;
     return !a.ranges && window.keys_of(last_row).begin <= begin;
   }
-  REGARD_DEVICE bool is_masked(const HeadTile& tile) const { return config::bits || !sees_all(tile); }
+  REGARD_DEVICE bool is_masked(const HeadTile& tile) const {
+    return !sees_all(tile) || (config::bits && !map_sees_all(tile));
+  }
   REGARD_DEVICE void find_visible(const HeadTile& tile) const {
     if constexpr (by_position) {
       for (i32 i = thread(); i < block_q; i += threads) memory.visible.rows[i] = range_of(tile, i);
@@ -48,12 +51,44 @@ struct QueryTiles {
     return tile;
   }
 
+  /// The map of the bits, if a stage has written them, beside the keys of the block.
+  REGARD_DEVICE TileLines map_of(i32 head) const {
+    const i32 first = common.work.first_key;
+    return tile_map_of(a, common.work.batch, head)
+        .of_keys(first, static_cast<i32>(smaller<i64>(first + block_k, common.window.keys)));
+  }
+  REGARD_DEVICE bool map_sees_all(const HeadTile& tile) const {
+    const TileLines map = map_of(tile.head);
+    const i64 end = smaller<i64>(tile.first_row + block_q, common.window.rows);
+    return map.exist() && map.whole(tile.first_row, static_cast<i32>(end));
+  }
+
+  /// The first tile from this one on in which the map of the bits, if there is one, lets some row see some
+  /// key.
+  REGARD_DEVICE HeadTile mapped_from(HeadTile tile) const {
+    if (!config::bits || a.tile_map == 0) return tile;
+#pragma unroll 1
+    while (exists(tile)) {
+      // A head's tiles are those from the start to the last row, and then those before the start.
+      const bool begins = tile.first_row >= common.start_row;
+      const i32 end = begins ? common.end_row : common.start_row;
+      const i32 seen = map_of(tile.head).first_seen(tile.first_row, end);
+      if (seen < end) {
+        tile.first_row = larger(tile.first_row, seen / block_q * block_q);
+        break;
+      }
+      tile.first_row = begins ? common.first_row : common.start_row;
+      if (tile.first_row == common.start_row) ++tile.head;
+    }
+    return tile;
+  }
+
   /// The first tile from this one on in which ranges and bits let some row see some key; called by the whole
   /// block of threads. If blocks take turns, each has its turn in all tiles.
   REGARD_DEVICE HeadTile seen_from(HeadTile tile) const {
     if (config::mask == Mask::none && !config::bits) return tile;
     if (a.turns || (!config::bits && !a.ranges)) return tile;
-    while (exists(tile) && !is_seen(tile)) tile = step(tile);
+    while (exists(tile = mapped_from(tile)) && !is_seen(tile)) tile = step(tile);
     return tile;
   }
   REGARD_DEVICE bool is_seen(const HeadTile& tile) const {
@@ -70,7 +105,8 @@ struct QueryTiles {
         if (!any_in_block(sees)) return false;
       }
     }
-    if constexpr (config::bits) return Bits(head_of(tile), tile.first_row).any(common.work.first_key);
+    if constexpr (config::bits)
+      return a.tile_map != 0 || Bits(head_of(tile), tile.first_row).any(common.work.first_key);
     return true;
   }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/function/written_bits.h"
 #include "kernels/kernel_arguments.h"
+#include "kernels/tile_map.h"
 
 namespace regard {
 
@@ -21,12 +22,15 @@ struct MaskCall {
 };
 
 struct PortableBitsSchedule : WrittenBits {
+  i64 tiles;  // of a block: neighbours in a row of the map, at most most_mask_tiles
   MaskCall call;
 };
 
 using PortableBitsArguments = KernelArguments<PortableBitsSchedule>;
 
-/// What a thread writes: consecutive words of one row. A block has rows next to each other.
-constexpr i32 mask_words = 8, mask_warps = 4;
+/// A thread has the word of one row in each tile of its block, whose threads have all words of a tile.
+constexpr i32 mask_threads = map_tile * (map_tile / 32), most_mask_tiles = 16;
+/// Bytes of shared memory of a block: its words, and a little for each wave and tile.
+constexpr i32 mask_memory = map_tile * (2 * most_mask_tiles + 1) * 4 + 64;
 
 }  // namespace regard

@@ -13,6 +13,7 @@
 #include "kernels/portable/p.h"
 #include "kernels/portable/store.h"
 #include "kernels/portable/work.h"
+#include "kernels/tile_map.h"
 
 namespace regard {
 
@@ -30,6 +31,7 @@ struct ForwardCommon {
   philox::Random random;
   PortableScoreScale scale;
   i32 sk;
+  TileLines map;  // of the bits of these rows, if a stage has written them
 };
 static_assert(sizeof(ForwardCommon) <= layout.common);
 
@@ -88,7 +90,11 @@ class PortableForwardBlock {
       common_.work = work;
       common_.to = Destination(a_, head, work);
       common_.keys = BlockKeys::Keys(head);
-      if constexpr (config::bits) common_.bits = Bits(head, work.first_row);
+      if constexpr (config::bits) {
+        common_.bits = Bits(head, work.first_row);
+        common_.map = tile_map_of(a_, head.batch, head.head)
+                          .of_rows(work.first_row, work.first_row + common_.bits.rows);
+      }
       common_.bias = ScoreBias(head, work.first_row);
       if constexpr (config::dropout) common_.random = random_of(a_, head.batch, head.head);
       common_.scale = PortableScoreScale(head);
@@ -117,11 +123,29 @@ class PortableForwardBlock {
   REGARD_DEVICE i32 tile_from(i32 key) const {
     key = common_.visible.tile_from(key);
     if constexpr (config::bits) {
+      if (common_.map.exist()) return mapped_tile_from(key);
       while (is_tile(key) && !common_.bits.any(key)) key = common_.visible.tile_from(key + block_k);
     }
     return key;
   }
   REGARD_DEVICE bool is_tile(i32 key) const { return key < common_.visible.any.end; }
+
+  /// The same for a tile that some row sees by position, by the map of the bits.
+  REGARD_DEVICE i32 mapped_tile_from(i32 key) const {
+#pragma unroll 1
+    while (is_tile(key)) {
+      const i32 seen = common_.map.first_seen(key, common_.visible.any.end);
+      if (!is_tile(seen)) return seen;
+      const i32 tile = larger(key, seen / block_k * block_k);
+      key = common_.visible.tile_from(tile);
+      if (key == tile) break;
+    }
+    return key;
+  }
+  /// Whether all rows are known to see all keys of a tile, which exist.
+  REGARD_DEVICE bool map_sees_all(i32 key) const {
+    return common_.map.exist() && common_.map.whole(key, key + block_k);
+  }
 
   /// The current tile and those that follow. Only bits make them expensive to find; without bits, only the
   /// first is kept.
@@ -250,7 +274,7 @@ class PortableForwardBlock {
       if constexpr (key_factors) scale_columns(s, first_factor(turn), false);
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
-      if (config::bits || !common_.visible.sees_tile(key))
+      if (!common_.visible.sees_tile(key) || (config::bits && !map_sees_all(key)))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;

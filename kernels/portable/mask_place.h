@@ -2,7 +2,9 @@
 // matrix, and the numbers and tensors of a call.
 #pragma once
 
+#include "kernels/function/interval.h"
 #include "kernels/function/scalar.h"
+#include "kernels/machine/thread.h"
 #include "kernels/portable/bits_schedule.h"
 #include "kernels/portable/element.h"
 
@@ -42,6 +44,44 @@ REGARD_DEVICE auto load(const MaskTensor& tensor, Indices indices) {
     return type == Type::boolean ? u32{byte != 0} : byte;
   }
 }
+
+REGARD_DEVICE Interval single_of(u32 number) {
+  return {signed_of(number), signed_of(number)};
+}
+
+/// What it reads for several rows and keys, which may have different indices.
+template <Type type>
+REGARD_DEVICE Interval load_any(const MaskTensor& tensor, bool at_one_place, Indices indices) {
+  return at_one_place ? single_of(load<type>(tensor, indices)) : any_of(type);
+}
+
+/// The numbers that a function has for several rows, or for several keys, without the other side.
+template <i32 count>
+struct Intervals {
+  i32 low[count > 0 ? count : 1], high[count > 0 ? count : 1];
+
+  REGARD_DEVICE Interval operator[](i32 i) const { return {low[i], high[i]}; }
+
+  REGARD_DEVICE void join(const u32 (&numbers)[count > 0 ? count : 1], bool is_first) {
+#pragma unroll
+    for (i32 i = 0; i < count; ++i) {
+      const i32 x = signed_of(numbers[i]);
+      low[i] = is_first ? x : smaller(low[i], x);
+      high[i] = is_first ? x : larger(high[i], x);
+    }
+  }
+  /// With those of the other lanes of a group of neighbours.
+  REGARD_DEVICE void join_lanes(i32 lanes) {
+#pragma unroll 1
+    for (i32 distance = 1; distance < lanes; distance *= 2) {
+#pragma unroll
+      for (i32 i = 0; i < count; ++i) {
+        low[i] = smaller(low[i], signed_of(from_lane(static_cast<u32>(low[i]), lane() ^ distance)));
+        high[i] = larger(high[i], signed_of(from_lane(static_cast<u32>(high[i]), lane() ^ distance)));
+      }
+    }
+  }
+};
 
 }  // namespace function
 }  // namespace regard

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "function/operation.h"
@@ -21,50 +22,134 @@ constexpr std::string_view names_of_operations[] = {
 #undef REGARD_NAME
 };
 
-/// The steps of a function as statements, those that depend on the row alone apart from the others.
+std::string_view name_of(Type type) {
+  return type == Type::real ? "real" : type == Type::integer ? "integer" : "boolean";
+}
+
+/// The steps of a function as statements: those that depend on the row alone apart from the others, and what
+/// is known of all results for the rows and keys of a tile.
 class Printer {
  public:
-  explicit Printer(const FunctionSteps& steps) : steps_(steps.steps), root_(steps.call.keep) {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (!steps_[i].by_key) continue;
-      for (int k = 0; k < steps_[i].count; ++k) need(steps_[i].operands[k]);
-    }
-    need(root_);
+  explicit Printer(const FunctionSteps& steps)
+      : steps_(steps.steps), root_(steps.call.keep), kept_(steps_.size()) {
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (steps_[i].by_key)
+        for (int k = 0; k < steps_[i].count; ++k) kept_[at(steps_[i].operands[k])] = true;
+    kept_[at(root_)] = true;
+    find_sides();
   }
 
   std::string text() const {
-    std::string fields, rows, keys;
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (is_of_row(i) && kept_[i]) fields += fmt::format("  {} v{};\n", type_of(steps_[i]), i);
-      (is_of_row(i) ? rows : keys) +=
-          fmt::format("  const {} v{} = {};\n", type_of(steps_[i]), i, value_of(i));
-      if (is_of_row(i) && kept_[i]) rows += fmt::format("  row.v{0} = v{0};\n", i);
-    }
-    return fmt::format(
-        "namespace regard {{\n"
-        "struct RowValues {{\n{}}};\n"
-        "REGARD_DEVICE RowValues row_values([[maybe_unused]] const MaskCall& call,\n"
-        "                                   [[maybe_unused]] const MaskPlace& at) {{\n"
-        "  using namespace function;\n"
-        "  RowValues row;\n{}  return row;\n}}\n"
-        "REGARD_DEVICE bool keep([[maybe_unused]] const MaskCall& call, [[maybe_unused]] const MaskPlace& "
-        "at,\n"
-        "                        [[maybe_unused]] const RowValues& row) {{\n"
-        "  using namespace function;\n{}  return {} != 0;\n}}\n"
-        "}}\n",
-        fields, rows, keys, operand(root_, /*in_keys=*/true));
+    return fmt::format("namespace regard {{\n{}{}}}\n", text_of_pairs(), text_of_tiles());
   }
 
  private:
+  static constexpr std::string_view parameters =
+      "[[maybe_unused]] const MaskCall& call, [[maybe_unused]] const MaskPlace& at";
+
+  static std::size_t at(i32 i) { return static_cast<std::size_t>(i); }
   bool is_of_row(std::size_t i) const { return !steps_[i].by_key; }
-  /// The keys' statements read it.
-  void need(i32 i) {
-    kept_.resize(steps_.size());
-    kept_[static_cast<std::size_t>(i)] = true;
-  }
+  static bool is_of_both(const FunctionStep& step) { return step.by_row && step.by_key; }
+  static bool is_of_neither(const FunctionStep& step) { return !step.by_row && !step.by_key; }
 
   static std::string_view type_of(const FunctionStep& step) {
     return step.type == Type::real ? "float" : "u32";
+  }
+
+  /// For each pair of a row and a key.
+  std::string text_of_pairs() const {
+    std::string fields, rows, keys;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (is_of_row(i) && kept_[i]) fields += fmt::format("  {} v{};\n", type_of(steps_[i]), i);
+      (is_of_row(i) ? rows : keys) += statement(i, /*in_keys=*/true);
+      if (is_of_row(i) && kept_[i]) rows += fmt::format("  row.v{0} = v{0};\n", i);
+    }
+    return fmt::format(
+        "struct RowValues {{\n{}}};\n"
+        "REGARD_DEVICE RowValues row_values({}) {{\n"
+        "  using namespace function;\n"
+        "  RowValues row;\n{}  return row;\n}}\n"
+        "REGARD_DEVICE bool keep({},\n"
+        "                        [[maybe_unused]] const RowValues& row) {{\n"
+        "  using namespace function;\n{}  return {} != 0;\n}}\n",
+        fields, parameters, rows, parameters, keys, operand(root_, /*in_keys=*/true));
+  }
+
+  /// For the rows and keys of a tile together: of the steps that depend on one side, those which others need,
+  /// and intervals of the others.
+  std::string text_of_tiles() const {
+    std::string both;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (is_of_neither(steps_[i])) both += statement(i, /*in_keys=*/false);
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (has_interval(steps_[i]) && is_of_both(steps_[i]))
+        both += fmt::format("  const Interval v{} = {};\n", i, interval_of(steps_[i]));
+    return fmt::format(
+        "using RowIntervals = function::Intervals<{}>;\n"
+        "using KeyIntervals = function::Intervals<{}>;\n{}{}"
+        "REGARD_DEVICE function::Interval keep_of_tile({},\n"
+        "    [[maybe_unused]] const RowIntervals& rows, [[maybe_unused]] const KeyIntervals& keys) {{\n"
+        "  using namespace function;\n{}  return {};\n}}\n",
+        of_rows_.size(), of_keys_.size(), text_of_side("row", of_rows_, &FunctionStep::by_key),
+        text_of_side("key", of_keys_, &FunctionStep::by_row), parameters, both, interval(root_));
+  }
+  std::string text_of_side(std::string_view side, const std::vector<std::size_t>& needed,
+                           bool FunctionStep::* other) const {
+    std::string text;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (!(steps_[i].*other)) text += statement(i, /*in_keys=*/false);
+    for (std::size_t i = 0; i < needed.size(); ++i) text += fmt::format("  to[{}] = v{};\n", i, needed[i]);
+    return fmt::format(
+        "REGARD_DEVICE void numbers_of_{}({},\n"
+        "                                 [[maybe_unused]] u32 (&to)[{}]) {{\n"
+        "  using namespace function;\n{}}}\n",
+        side, parameters, std::max<std::size_t>(needed.size(), 1), text);
+  }
+
+  /// Real numbers have none.
+  static bool has_interval(const FunctionStep& step) { return step.type != Type::real; }
+  /// Its operands have them.
+  static bool has_intervals(const FunctionStep& step) { return step.operand != Type::real; }
+  void find_sides() {
+    std::vector<bool> needed(steps_.size());
+    needed[at(root_)] = true;
+    for (const FunctionStep& step : steps_)
+      if (is_of_both(step) && has_interval(step) && has_intervals(step))
+        for (int k = 0; k < step.count; ++k) needed[at(step.operands[k])] = true;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (needed[i] && has_interval(steps_[i]) && steps_[i].by_row != steps_[i].by_key)
+        (is_of_row(i) ? of_rows_ : of_keys_).push_back(i);
+  }
+  std::string interval(i32 i) const {
+    const FunctionStep& step = steps_[at(i)];
+    if (!has_interval(step)) return "any_of(Type::real)";
+    if (is_of_both(step)) return fmt::format("v{}", i);
+    if (is_of_neither(step)) return fmt::format("single_of(v{})", i);
+    const std::vector<std::size_t>& side = is_of_row(at(i)) ? of_rows_ : of_keys_;
+    return fmt::format("{}[{}]", is_of_row(at(i)) ? "rows" : "keys",
+                       std::find(side.begin(), side.end(), at(i)) - side.begin());
+  }
+  std::string interval_of(const FunctionStep& step) const {
+    if (step.kind == Kind::operation && !has_intervals(step))
+      return fmt::format("any_of(Type::{})", name_of(step.type));
+    const auto x = [&](int k) { return interval(step.operands[k < step.count ? k : 0]); };
+    if (step.kind == Kind::operation)
+      return fmt::format("of_operation(Operation::{}, Type::{}, Type::{}, {}, {}, {})",
+                         names_of_operations[step.which], name_of(step.type), name_of(step.operand), x(0),
+                         x(1), x(2));
+    // A variable depends on one side, so this is a tensor's element.
+    std::string single, indices;
+    for (int k = 0; k < step.count; ++k) {
+      single += fmt::format("{}{}.single()", k > 0 ? " && " : "", x(k));
+      indices += fmt::format("{}static_cast<u32>({}.low)", k > 0 ? ", " : "", x(k));
+    }
+    return fmt::format("load_any<Type::{}>(call.tensors[{}], {}, {{{}}})", name_of(step.type), step.which,
+                       single, indices);
+  }
+
+  std::string statement(std::size_t i, bool in_keys) const {
+    return fmt::format("  const {} v{} = {};\n", type_of(steps_[i]), i,
+                       value_of(i, in_keys && steps_[i].by_key));
   }
 
   /// Bits as the number that they are.
@@ -73,13 +158,13 @@ class Printer {
   }
 
   std::string operand(i32 i, bool in_keys) const {
-    const bool from_row = in_keys && is_of_row(static_cast<std::size_t>(i));
-    return fmt::format("{}v{}", from_row ? "row." : "", i);
+    return fmt::format("{}v{}", in_keys && is_of_row(at(i)) ? "row." : "", i);
   }
 
-  std::string value_of(std::size_t i) const {
+  /// `in_keys`: values of the row come from RowValues.
+  std::string value_of(std::size_t i, bool in_keys) const {
     const FunctionStep& step = steps_[i];
-    const auto x = [&](int k) { return operand(step.operands[k], step.by_key); };
+    const auto x = [&](int k) { return operand(step.operands[k], in_keys); };
     switch (step.kind) {
       case Kind::constant:
         return in_type(step, fmt::format("{:#x}u", step.bits));
@@ -90,11 +175,8 @@ class Printer {
       case Kind::load: {
         std::string indices;
         for (int k = 0; k < step.count; ++k) indices += fmt::format("{}{}", k > 0 ? ", " : "", x(k));
-        return fmt::format("load<Type::{}>(call.tensors[{}], {{{}}})",
-                           step.type == Type::real      ? "real"
-                           : step.type == Type::integer ? "integer"
-                                                        : "boolean",
-                           step.which, indices);
+        return fmt::format("load<Type::{}>(call.tensors[{}], {{{}}})", name_of(step.type), step.which,
+                           indices);
       }
       case Kind::operation:
         break;
@@ -110,7 +192,8 @@ class Printer {
 
   const std::vector<FunctionStep>& steps_;
   i32 root_;
-  std::vector<bool> kept_;
+  std::vector<bool> kept_;                      // of the row, for those of keys
+  std::vector<std::size_t> of_rows_, of_keys_;  // whose intervals the others take
 };
 
 }  // namespace

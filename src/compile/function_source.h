@@ -9,7 +9,9 @@ namespace regard {
 
 /// For a signature with `keep`: what `#include "kernels/function/generated.h"` stands for. It has
 /// `RowValues`, which depend on the row alone, `row_values(call, place)`, and `keep(call, place, row_values)`
-/// (kernels/portable/mask_place.h). It is made from the tree: no name or text of a caller is in it.
+/// (kernels/portable/mask_place.h); and for many rows and keys together, `numbers_of_row(call, place, to)`
+/// and `numbers_of_key(call, place, to)`, whose intervals `keep_of_tile(call, place, rows, keys)` takes. It
+/// is made from the tree: no name or text of a caller is in it.
 Result<std::string> function_source(const Signature&);
 
 }  // namespace regard

@@ -166,7 +166,7 @@ void bind_rotated_queries(const Plan& plan, void* workspace, Arguments& a) {
 
 /// The first stage writes them, and the others read them.
 void bind_written_bits(const Plan& plan, void* workspace, Arguments& a) {
-  if (plan.bits != WorkspaceLayout::none) a.bits = rows_of_bits(plan, workspace);
+  if (plan.bits != WorkspaceLayout::none) set_written_bits(plan, workspace, a);
 }
 
 void bind_dropout(const Problem& p, Arguments& a) {

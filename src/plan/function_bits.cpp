@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "kernels/cpu/generic_layout.h"
+#include "kernels/tile_map.h"
 #include "plan/sizes.h"
 
 namespace regard {
@@ -20,7 +21,7 @@ bool reads(const FunctionSteps& mask, std::initializer_list<Variable> variables)
 
 }  // namespace
 
-BitsShape::BitsShape(const Problem& p, const FunctionSteps& mask) : rows(p.sq) {
+BitsShape::BitsShape(const Problem& p, const FunctionSteps& mask) : rows(p.sq), keys(p.sk) {
   if (has_own_lengths(p) || reads(mask, {Variable::b, Variable::tq, Variable::tk})) batches = p.b;
   if (reads(mask, {Variable::h, Variable::hk})) heads = p.hq;
   words = product({ceil_divide(p.sk, GenericLayout::tile_keys), GenericLayout::tile_keys / 32});
@@ -30,14 +31,20 @@ std::int64_t BitsShape::bytes() const {
   return product({batches, heads, rows, words, 4});
 }
 
-WrittenBits BitsShape::strides() const {
-  const std::int64_t of_head = product({rows, words});
-  return {nullptr, batches > 1 ? product({heads, of_head}) : 0, heads > 1 ? of_head : 0, words};
+std::int64_t BitsShape::map_bytes() const {
+  return product({batches, heads, TileMap::size(rows, keys), sizeof(u64)});
 }
 
-Rows rows_of_bits(const Plan& plan, void* workspace) {
-  const auto strides = plan.stages.front().schedule.as<WrittenBits>();
-  return {plan.workspace.at(plan.bits, workspace), strides.batch, strides.head, strides.row};
+WrittenBits BitsShape::strides() const {
+  const std::int64_t of_head = product({rows, words});
+  return {nullptr, batches > 1 ? product({heads, of_head}) : 0, heads > 1 ? of_head : 0, words,
+          product({batches, heads, of_head})};
+}
+
+void set_written_bits(const Plan& plan, void* workspace, Arguments& a) {
+  const auto written = plan.stages.front().schedule.as<WrittenBits>();
+  a.bits = {plan.workspace.at(plan.bits, workspace), written.batch, written.head, written.row};
+  a.tile_map = static_cast<i32>(written.map);
 }
 
 }  // namespace regard

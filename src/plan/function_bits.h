@@ -12,17 +12,19 @@ namespace regard {
 /// Larger masks are interpreted where they are used.
 constexpr std::int64_t most_bytes_of_bits = std::int64_t{64} << 20;
 
-/// uint32 [batches, heads, rows, words]. Sequences and heads share bits if the function does not tell them
-/// apart.
+/// uint32 [batches, heads, rows, words], and the map of each matrix behind them. Sequences and heads share
+/// bits if the function does not tell them apart.
 struct BitsShape {
-  std::int64_t batches = 1, heads = 1, rows, words;
+  std::int64_t batches = 1, heads = 1, rows, keys, words;
 
   BitsShape(const Problem&, const FunctionSteps& mask);
-  std::int64_t bytes() const;
-  WrittenBits strides() const;  ///< 0 for what is shared
+  std::int64_t bytes() const;      ///< of the bits alone
+  std::int64_t map_bytes() const;  ///< of their maps
+  WrittenBits strides() const;     ///< 0 for what is shared
 };
 
-/// Where they are in the workspace of a call, as kernels read them; for a plan whose first stage writes them.
-Rows rows_of_bits(const Plan&, void* workspace);
+/// Sets where they are in the workspace of a call, as kernels read them; for a plan whose first stage writes
+/// them.
+void set_written_bits(const Plan&, void* workspace, Arguments&);
 
 }  // namespace regard

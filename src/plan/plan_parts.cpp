@@ -71,7 +71,7 @@ void write_bits_first(Plan& plan) {
   const bool on_cpu = plan.target->on_cpu();
   plan.steps = {plan.words, &mask};
   if (on_cpu) plan.function = plan.workspace.add("function", mask.bytes());
-  plan.bits = plan.workspace.add("bits", shape.bytes());
+  plan.bits = plan.workspace.add("bits", sum({shape.bytes(), shape.map_bytes()}));
   plan.stages.insert(plan.stages.begin(),
                      on_cpu ? write_bits_on_cpu(plan, shape) : write_bits_on_gpu(plan, shape));
 }

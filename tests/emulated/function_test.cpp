@@ -47,6 +47,18 @@ TEST(EmulatedFunctions, BesideOtherWords) {
       path());
 }
 
+/// Tiles that no row sees, that all rows see, and others; a sequence, a head, and rows without a key.
+TEST(EmulatedFunctions, TilesAreSkipped) {
+  expect_all_right(
+      {"fwd fp16 lse d=64 b=2 h=2 sq=200 sk=600 keep=((kv//64+q//64)%3==0||kv//128==q//100)&&h!=1",
+       "fwd fp16 lse d=128 b=2 h=1 sq=130 sk=520 mask=window:300,0,sink=70 keep=kv//100!=q//60&&b!=1",
+       "fwd fp16 lse d=64 b=2 h=1 sq=90 sk=400 splits=2 ranges lengths keep=kv//64!=2&&q!=3",
+       "bwd fp16 d=64 b=2 h=2 sq=300 sk=200 keep=(kv//64+q//64)%3==h&&q!=130&&b!=1",
+       "bwd fp16 d=64 b=1 hq=4 hk=2 sq=200 sk=200 deterministic mask=causal keep=q//128==kv//128",
+       "bwd fp16 d=64 b=1 h=1 sq=200 sk=200 ranges keep=kv//64==q//64||kv<3"},
+      path());
+}
+
 TEST(EmulatedFunctions, OfRealNumbers) {
   expect_all_right({"fwd fp16 lse d=64 b=2 h=2 sq=9 sk=70 "
                     "keep=float(kv)*w[kv]<sqrt(float(q))+cos(float(kv))&&exp(-float(q))<pow(1.5,float(h)) "

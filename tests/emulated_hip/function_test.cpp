@@ -15,5 +15,13 @@ TEST(HipFunctions, PortableReadsTheirBits) {
                "tensors=m:bool[2]");
 }
 
+/// Tiles that no row sees, that all rows see, and others; a head and rows without a key.
+TEST(HipFunctions, TilesAreSkipped) {
+  expect_right("gfx942",
+               "fwd bf16 lse d=64 b=1 h=2 sq=200 sk=600 keep=(kv//64+q//64)%3==0&&h!=1||kv//128==q//100");
+  expect_right("gfx1201", "fwd fp16 lse d=64 b=2 h=1 sq=70 sk=300 keep=kv//64!=b+1&&q<66");
+  expect_right("gfx1100", "bwd fp16 d=64 b=1 h=2 sq=200 sk=150 keep=(kv//64+q//64)%3==h&&q!=130");
+}
+
 }  // namespace
 }  // namespace regard::test

@@ -17,6 +17,7 @@
 #include "plan/kernels/kernels.h"
 #include "plan/plan.h"
 #include "plan/target.h"
+#include "support/map_mistakes.h"
 #include "support/part.h"
 
 namespace regard::test {
@@ -81,7 +82,8 @@ std::string compute_on(const std::string& chip, Case& c, const Change& change, i
     if (std::string wrong = run(*planned, stage, c.arguments(), change, seed, bound, workspace.data(), lds);
         !wrong.empty())
       return wrong;
-  return workspace.kept_its_bounds() ? "" : "wrote past the workspace";
+  if (!workspace.kept_its_bounds()) return "wrote past the workspace";
+  return map_mistakes(*planned, c.arguments(), workspace.data());
 }
 
 std::string mistakes_on(const std::string& chip, const std::string& problem, const Change& change, int seed,

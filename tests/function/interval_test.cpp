@@ -68,12 +68,8 @@ int compare(Operation operation, const std::vector<Type>& types, RandomIntervals
     for (std::size_t j = 0; j < types.size(); ++j) numbers[j] = random.number(x[j] = random.next(types[j]));
     const std::optional<Node> result = result_of(operation, types, std::span(numbers).first(types.size()));
     if (!result) return compared;
-    const FunctionStep step{.kind = Kind::operation,
-                            .type = result->type,
-                            .operand = types[0],
-                            .which = static_cast<u8>(operation),
-                            .count = static_cast<u8>(types.size())};
-    const Interval all = of_operation(step, x[0], x[types.size() > 1 ? 1 : 0], x[types.size() > 2 ? 2 : 0]);
+    const Interval all = of_operation(operation, result->type, types[0], x[0], x[types.size() > 1 ? 1 : 0],
+                                      x[types.size() > 2 ? 2 : 0]);
     const i64 value = static_cast<std::int32_t>(result->bits);
     EXPECT_TRUE(all.low <= value && value <= all.high)
         << info(operation).text << " of " << numbers[0] << ", " << numbers[1] << ", " << numbers[2] << " is "
@@ -100,15 +96,17 @@ TEST(Interval, HoldsEveryResult) {
 }
 
 TEST(Interval, DecidesWhatItCan) {
-  const FunctionStep less{
-      .type = Type::boolean, .operand = Type::integer, .which = static_cast<u8>(Operation::less)};
-  EXPECT_TRUE(of_operation(less, {0, 63}, {64, 90}, {}).single());
-  EXPECT_TRUE(of_operation(less, {64, 90}, {0, 64}, {}).single());
-  EXPECT_FALSE(of_operation(less, {0, 63}, {63, 63}, {}).single());
-  const FunctionStep modulo{
-      .type = Type::integer, .operand = Type::integer, .which = static_cast<u8>(Operation::modulo)};
-  EXPECT_EQ(of_operation(modulo, {70, 75}, {64, 64}, {}).high, 11);
-  EXPECT_EQ(of_operation(modulo, {60, 75}, {64, 64}, {}).high, 63);
+  const auto less = [](Interval x, Interval y) {
+    return of_operation(Operation::less, Type::boolean, Type::integer, x, y, {});
+  };
+  EXPECT_TRUE(less({0, 63}, {64, 90}).single());
+  EXPECT_TRUE(less({64, 90}, {0, 64}).single());
+  EXPECT_FALSE(less({0, 63}, {63, 63}).single());
+  const auto modulo = [](Interval x, Interval y) {
+    return of_operation(Operation::modulo, Type::integer, Type::integer, x, y, {});
+  };
+  EXPECT_EQ(modulo({70, 75}, {64, 64}).high, 11);
+  EXPECT_EQ(modulo({60, 75}, {64, 64}).high, 63);
 }
 
 }  // namespace

@@ -298,6 +298,38 @@ TEST(FunctionsAsBits, AreRightBesideEveryWord) {
                          readers_of_bits(Pass::bwd));
 }
 
+/// Tiles that no row sees, that all rows see, and others; a sequence, a head, and rows without a key.
+TEST(FunctionsAsBits, OfWholeTiles) {
+  for (const char* mask :
+       {"keep=((kv//64+q//64)%3==0||kv//128==q//100)&&h!=1&&b!=1", "keep=kv//64!=2&&q!=3 lengths",
+        "keep=(kv//64+q//64)%3==h&&q!=130 mask=causal", "keep=kv>=0"})
+    expect_right_by_each(std::string("fwd fp32 b=2 h=2 sq=200 sk=330 d=8 lse ") + mask,
+                         readers_of_bits(Pass::fwd));
+}
+
+/// Bits and their map are those of the tensors of each call, whatever is left in the workspace.
+TEST(FunctionsAsBits, FollowTensorsThatChange) {
+  Case c("fwd fp32 b=2 h=1 sq=150 sk=200 d=8 keep=doc[b,q]==doc[b,kv] tensors=doc:int32[2]");
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_problem_parse(print(c.problem()).c_str(), &problem), REGARD_OK);
+  ASSERT_EQ(regard_plan_create(problem, nullptr, &plan), REGARD_OK) << regard_status_message();
+  std::vector<std::uint8_t> workspace(static_cast<std::size_t>(regard_plan_workspace_bytes(plan)) + 64);
+  const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+  for (const std::int64_t length : {30, 1000, 7, 64}) {
+    for (std::int64_t i = 0; i < c.count(REGARD_CAPTURED_0); ++i)
+      c.set(REGARD_CAPTURED_0, i, static_cast<double>(i / length));
+    c.poison_outputs();
+    ASSERT_EQ(regard_plan_run(plan, &c.arguments(), workspace.data() + (64 - address % 64),
+                              regard_plan_workspace_bytes(plan), nullptr),
+              REGARD_OK)
+        << regard_status_message();
+    EXPECT_EQ(c.mistakes(*oracle::run(c.problem(), c.arguments(), {2, 0, 0})), "") << length;
+  }
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
+}
+
 /// Intervals decide many tiles of these.
 TEST(FunctionsAsBits, AtRandom) {
   for (unsigned seed = 0; seed < 100; ++seed)

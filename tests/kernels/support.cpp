@@ -7,8 +7,10 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "abi/handles.h"
 #include "base/text.h"
 #include "engine/machine.h"
+#include "support/map_mistakes.h"
 #include "support/part.h"
 
 namespace regard::test {
@@ -80,6 +82,11 @@ class Workspace {
 
   std::uint8_t* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
+  std::vector<std::uint8_t> on_host() const {
+    std::vector<std::uint8_t> copy(static_cast<std::size_t>(bytes_));
+    expect_ok(regard_memory_copy(copy.data(), data_, bytes_));
+    return copy;
+  }
   bool kept_its_bounds() const {
     std::vector<std::uint8_t> behind(guard);
     expect_ok(regard_memory_copy(behind.data(), data_ + bytes_, guard));
@@ -95,8 +102,16 @@ class Workspace {
   std::uint8_t* data_ = nullptr;
 };
 
+/// Of the plan that has run, with the tensors of the case.
+std::string map_mistakes(const regard_plan* plan, const Case& c, const Workspace& workspace) {
+  const auto ready = c_api::plan_of(plan)->ready();
+  if (!ready || (*ready)->plan->bits == WorkspaceLayout::none) return {};
+  std::vector<std::uint8_t> there = workspace.on_host();
+  return map_mistakes(*(*ready)->plan, c.arguments(), there.data());
+}
+
 regard_status run(const regard_plan* plan, const Path& path, const regard_arguments& arguments,
-                  const std::string& problem) {
+                  const Case& c) {
   const Workspace workspace(plan);
   regard_status status = REGARD_OK;
   for (int i = 0; i < path.runs && status == REGARD_OK; ++i)
@@ -104,14 +119,17 @@ regard_status run(const regard_plan* plan, const Path& path, const regard_argume
   if (status == REGARD_OK && regard_plan_on_gpu(plan) != 0)
     status = regard_stream_wait(regard_plan_target(plan), nullptr);
   if (status == REGARD_OK && !workspace.kept_its_bounds())
-    ADD_FAILURE() << problem << ": wrote behind the workspace";
+    ADD_FAILURE() << c.description() << ": wrote behind the workspace";
+  if (status == REGARD_OK)
+    if (const std::string wrong = map_mistakes(plan, c, workspace); !wrong.empty())
+      ADD_FAILURE() << c.description() << " on " << path.target << ": " << wrong;
   return status;
 }
 
 regard_status run(const regard_plan* plan, const Path& path, Case& c) {
-  if (regard_plan_on_gpu(plan) == 0) return run(plan, path, c.arguments(), c.description());
+  if (regard_plan_on_gpu(plan) == 0) return run(plan, path, c.arguments(), c);
   OnGpu there(c, path.target);
-  const regard_status status = run(plan, path, there.arguments(), c.description());
+  const regard_status status = run(plan, path, there.arguments(), c);
   if (status == REGARD_OK) there.fetch();
   return status;
 }

@@ -1,4 +1,4 @@
-// kernels/portable/bits.cu: each thread writes some of the bits of a row.
+// kernels/portable/bits.cu: each block writes some tiles of the bits.
 #include <algorithm>
 
 #include "kernels/portable/bits_schedule.h"
@@ -22,8 +22,16 @@ Signature mask_function(const Signature& s) {
 /// A few operations for each pair of a row and a key.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double pairs_per_second_of_unit = 2e10;
-  const double threads = static_cast<double>(stage.grid) * mask_warps * plan.target->wave;
-  return threads * 32 * mask_words / (pairs_per_second_of_unit * std::max(plan.workers, 1));
+  const auto tiles = static_cast<double>(stage.grid * stage.schedule.as<PortableBitsSchedule>().tiles);
+  return tiles * map_tile * map_tile / (pairs_per_second_of_unit * std::max(plan.workers, 1));
+}
+
+/// Several tiles share what is computed for their rows; but all units have blocks.
+std::int64_t tiles_of_block(const Plan& plan, std::int64_t all_tiles) {
+  constexpr std::int64_t least = 4, blocks_of_unit = 16;
+  std::int64_t tiles = least;
+  while (tiles < most_mask_tiles && all_tiles / (2 * tiles) >= plan.workers * blocks_of_unit) tiles *= 2;
+  return tiles;
 }
 
 }  // namespace
@@ -32,21 +40,24 @@ Stage write_bits_on_gpu(const Plan& plan, const BitsShape& shape) {
   const Problem& p = plan.words->functions;
   const Target& target = *plan.target;
   KernelKey key = key_of(p, target, portable_bits, nullptr);
-  key.algorithm.warps = mask_warps;
-  const std::int64_t grid =
-      product({shape.batches, shape.heads, ceil_divide(p.sq, std::int64_t{mask_warps} * target.wave),
-               ceil_divide(p.sk, std::int64_t{32} * mask_words)});
-  PortableBitsSchedule schedule{shape.strides(), {}};
+  key.algorithm.warps = mask_threads / target.wave;
+  const std::int64_t rows = product({shape.batches, shape.heads, map_tiles(p.sq)}), keys = map_tiles(p.sk),
+                     tiles = tiles_of_block(plan, product({rows, keys})),
+                     grid = product({rows, ceil_divide(keys, tiles)});
+  PortableBitsSchedule schedule{shape.strides(), tiles, {}};
   for (int i = 0; i < p.numbers.count; ++i) schedule.call.numbers[i] = p.numbers.of[i].bits;
   Stage stage = stage_of(portable_bits, std::move(key), grid);
+  stage.shared_bytes = portable_bits.dynamic_shared_bytes(stage.key);
   stage.schedule = Schedule(schedule);
   stage.schedule.point(&PortableBitsSchedule::words, plan.bits);
   return stage;
 }
 
-const Kernel portable_bits{.name = "portable_bits",
-                           .depends_on = mask_function,
-                           .schedule = {"PortableBitsSchedule", sizeof(PortableBitsSchedule)},
-                           .seconds = seconds};
+const Kernel portable_bits{
+    .name = "portable_bits",
+    .depends_on = mask_function,
+    .schedule = {"PortableBitsSchedule", sizeof(PortableBitsSchedule)},
+    .seconds = seconds,
+    .dynamic_shared_bytes = [](const KernelKey&) -> std::int64_t { return mask_memory; }};
 
 }  // namespace regard
