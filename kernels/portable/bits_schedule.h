@@ -24,6 +24,7 @@ struct MaskCall {
 struct PortableBitsSchedule : WrittenBits {
   i64 tiles;  // of a block: neighbours in a row of the map, at most most_mask_tiles
   MaskCall call;
+  u8 captured[8];  // which of the problem's tensors each is; 8: there is none
 };
 
 using PortableBitsArguments = KernelArguments<PortableBitsSchedule>;

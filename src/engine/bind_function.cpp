@@ -40,9 +40,8 @@ void bind_mask(const Plan& plan, const Stage& stage, const regard_arguments& giv
   if (plan.bits == WorkspaceLayout::none || &stage != &plan.stages.front()) return;
   PortableBitsSchedule own;
   std::memcpy(&own, schedule, sizeof own);
-  for (int i = 0; i < static_cast<int>(function::most_tensors); ++i)
-    if (const regard_tensor& tensor = given.tensor[captured(i)]; tensor.data != nullptr)
-      own.call.tensors[i] = mask_tensor_of(tensor);
+  for (std::size_t i = 0; i < function::most_tensors && own.captured[i] < function::most_tensors; ++i)
+    own.call.tensors[i] = mask_tensor_of(given.tensor[captured(own.captured[i])]);
   std::memcpy(schedule, &own, sizeof own);
 }
 

@@ -1,4 +1,5 @@
 #include "function/canonical.h"
+#include "function/recounted.h"
 
 #include <fmt/format.h>
 
@@ -24,14 +25,17 @@ bool stays(const Node& n, int k) {
   }
 }
 
-/// Copies a function, with other nodes in place of its literals and numbers.
+/// Copies a function, with other nodes in place of its literals and numbers, and with its tensors at other
+/// places.
 template <class Leaf>
 class Rewriter {
  public:
   /// `leaf(tree, node, stays)`: the node for a literal or a number.
-  Rewriter(const Function& from, const Leaf& leaf)
-      : from_(from), leaf_(leaf), done_(from.tree.nodes().size(), none) {
-    result_.tensors = from.tensors;
+  Rewriter(const Function& from, const Leaf& leaf) : Rewriter(from, leaf, from.tensors, {}) {}
+  /// `places`: of each tensor among those of the result; empty: they stay.
+  Rewriter(const Function& from, const Leaf& leaf, std::vector<Captured> tensors, std::vector<int> places)
+      : from_(from), leaf_(leaf), done_(from.tree.nodes().size(), none), places_(std::move(places)) {
+    result_.tensors = std::move(tensors);
   }
 
   Function rewritten() {
@@ -54,13 +58,17 @@ class Rewriter {
     std::vector<NodeIndex> operands;
     for (int k = 0; k < n.count(); ++k) operands.push_back(node(n.operands[k], stays(n, k)));
     // The types are those that they had, so nothing is refused.
-    if (n.kind == Kind::load) return *tree.load(n.which, result_.tensors[n.which], operands);
+    if (n.kind == Kind::load) {
+      const int tensor = places_.empty() ? n.which : places_[n.which];
+      return *tree.load(tensor, result_.tensors[static_cast<std::size_t>(tensor)], operands);
+    }
     return *tree.apply(n.operation(), operands);
   }
 
   const Function& from_;
   const Leaf& leaf_;
   std::vector<NodeIndex> done_;
+  std::vector<int> places_;
   Function result_;
 };
 
@@ -124,6 +132,42 @@ Result<Canonical> canonical(const Function& function) {
   Result<Numbered> result = numbered(std::span(&renamed, 1));
   if (!result) return tl::unexpected(result.error());
   return Canonical{std::move(result->functions.front()), std::move(result->numbers)};
+}
+
+Recounted recounted(const Function& function) {
+  constexpr int unread = -1;
+  Recounted result;
+  std::vector<int> places_of_tensors(function.tensors.size(), unread),
+      places_of_numbers(most_numbers, unread);
+  const auto read = [](std::vector<int>& places, std::vector<int>& given, int index) {
+    int& place = places[static_cast<std::size_t>(index)];
+    if (place != unread) return;
+    place = static_cast<int>(given.size());
+    given.push_back(index);
+  };
+  std::vector<Captured> tensors;
+  std::vector<bool> done(function.tree.nodes().size());
+  std::vector<NodeIndex> left = {function.root};
+  while (!left.empty()) {
+    const NodeIndex i = left.back();
+    left.pop_back();
+    if (done[static_cast<std::size_t>(i)]) continue;
+    done[static_cast<std::size_t>(i)] = true;
+    const Node& n = function.tree[i];
+    if (n.kind == Kind::number) read(places_of_numbers, result.numbers, n.which);
+    if (n.kind == Kind::load) read(places_of_tensors, result.tensors, n.which);
+    for (int k = n.count() - 1; k >= 0; --k) left.push_back(n.operands[static_cast<std::size_t>(k)]);
+  }
+  for (const int tensor : result.tensors) {
+    tensors.push_back(function.tensors[static_cast<std::size_t>(tensor)]);
+    tensors.back().name = fmt::format("t{}", tensors.size() - 1);
+  }
+  const auto leaf = [&](Tree& tree, const Node& n, bool) {
+    return n.kind == Kind::number ? tree.number(places_of_numbers[n.which], n.type)
+                                  : tree.constant(n.type, n.bits);
+  };
+  result.function = Rewriter(function, leaf, std::move(tensors), std::move(places_of_tensors)).rewritten();
+  return result;
 }
 
 }  // namespace regard::function

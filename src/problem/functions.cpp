@@ -12,6 +12,8 @@
 #include "function/names.h"
 #include "function/parse.h"
 #include "function/print.h"
+#include "function/recounted.h"
+#include "problem/mask_alone.h"
 
 namespace regard {
 namespace {
@@ -181,6 +183,29 @@ Result<FunctionTexts> canonical(FunctionTexts given, Numbers of_numbers) {
     given = std::move(*next);
   }
   return invalid("the function has no canonical text; write it in another way");
+}
+
+Result<MaskAlone> mask_alone(std::string_view keep, std::string_view tensors) {
+  MaskAlone mask{std::string(keep), std::string(tensors), {}, {}};
+  const auto of_given = [](std::vector<int> own, const std::vector<int>& earlier) {
+    if (!earlier.empty())
+      for (int& one : own) one = earlier[static_cast<std::size_t>(one)];
+    return own;
+  };
+  // Operands that are sorted by their numbers can change places.
+  constexpr int most_steps = 8;
+  for (int step = 0; step < most_steps; ++step) {
+    const Result<Functions> functions = parsed({}, mask.keep, mask.tensors, {});
+    if (!functions) return tl::unexpected(functions.error());
+    const function::Recounted next = function::recounted(functions->keep);
+    const std::string text = text_of(next.function), declared = function::print(next.function.tensors);
+    mask.of_numbers = of_given(next.numbers, mask.of_numbers);
+    mask.of_tensors = of_given(next.tensors, mask.of_tensors);
+    if (text == mask.keep && declared == mask.tensors) break;
+    mask.keep = text;
+    mask.tensors = declared;
+  }
+  return mask;
 }
 
 std::string print(const FunctionNumbers& numbers) {

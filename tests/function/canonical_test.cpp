@@ -7,6 +7,7 @@
 
 #include "function/parse.h"
 #include "function/print.h"
+#include "function/recounted.h"
 
 namespace regard::function {
 namespace {
@@ -53,6 +54,19 @@ TEST(FunctionNumbers, ManyEqualOnesAreShared) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(canonical(*parsed).error().message,
             "a function has at most 16 different numbers, and this one has 20");
+}
+
+TEST(FunctionNumbers, AreCountedInTheOrderInWhichTheyAreRead) {
+  const Result<Function> given =
+      parse(Purpose::keep, "q-kv<n5&&doc[q]==doc[kv]&&kv<n2", *parse_tensors("a:int32[1],doc:int32[1]"));
+  ASSERT_TRUE(given) << given.error().message;
+  const Recounted result = recounted(*given);
+  EXPECT_EQ(print(result.function.tensors), "t0:int32[1]");
+  EXPECT_EQ(result.tensors, std::vector<int>{1});
+  ASSERT_EQ(result.numbers.size(), 2u);
+  EXPECT_EQ(result.numbers[0] + result.numbers[1], 7);
+  EXPECT_THAT(print(result.function), testing::AllOf(testing::HasSubstr("n0"), testing::HasSubstr("n1"),
+                                                     testing::HasSubstr("t0[q]==t0[kv]")));
 }
 
 /// What a front or a record passes on is the same function again.

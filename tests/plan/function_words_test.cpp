@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "kernels/tile_map.h"
+#include "kernels/portable/bits_schedule.h"
 #include "plan/kernel.h"
 #include "plan/plan.h"
 #include "plan/target.h"
@@ -208,6 +208,28 @@ TEST(FunctionsAsBits, HaveTheKernelsOfBits) {
           << function;
     }
   }
+}
+
+/// Neither the names of tensors nor a score beside it make another kernel of a mask.
+TEST(FunctionsAsBits, OneMaskIsCompiledOnce) {
+  const auto first_stage = [](const std::string& function) {
+    const Result<Plan> made =
+        plan(*parse("fwd bf16 b=2 h=4 sq=640 sk=960 d=64 " + function), **find_target("sm_90a"), {});
+    EXPECT_TRUE(made) << made.error().message;
+    return made->stages[0];
+  };
+  const Stage alone = first_stage("keep=doc[b,q]==doc[b,kv]&&q-kv<64 tensors=doc:int32[2]");
+  const Stage beside = first_stage(
+      "keep=segment[b,q]==segment[b,kv]&&q-kv<9 score=3.0*tanh(s/3.0)-slope[h]*abs(kv-p) "
+      "tensors=slope:fp32[1],segment:int32[2]");
+  const Stage other = first_stage("keep=doc[b,q]==doc[b,kv]&&q-kv<=64 tensors=doc:int32[2]");
+  EXPECT_THAT(print(alone.key), testing::HasSubstr("keep=q-kv<n0&&t0[b,q]==t0[b,kv] tensors=t0:int32[2]"));
+  EXPECT_EQ(print(beside.key), print(alone.key));
+  EXPECT_NE(print(other.key), print(alone.key));
+  const auto schedule = beside.schedule.as<PortableBitsSchedule>();
+  EXPECT_EQ(schedule.call.numbers[0], 9u);
+  EXPECT_EQ(schedule.captured[0], 1);
+  EXPECT_EQ(schedule.captured[1], 8);
 }
 
 TEST(FunctionsAsBits, TakeAtMost64MiB) {
