@@ -18,8 +18,8 @@ _this_thread = threading.local()
 def add_bundle(path: str | os.PathLike[str]) -> None:
     """From now on kernels are also taken from this bundle, after the built-in ones and bundles added earlier.
 
-    `regard build` makes bundles. A kernel that was not found before is searched for again, and new plans follow the
-    tuning records in the bundle.
+    path: the file. `regard build` makes bundles. A kernel that was not found before is searched for again, and new
+    plans follow the tuning records in the bundle.
 
     Raises InvalidError if the file is not a bundle, or if no key of REGARD_TRUSTED_KEYS signed it; RefusedError if no
     keys are trusted and the file or its folder is world-writable.

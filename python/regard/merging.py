@@ -31,7 +31,12 @@ def merge(
 
     Returns (o, lse) of one part's shapes. `out` and `lse` may be arrays to write to; out may also be the dtype of o as
     text, by default that of partial_o. With accumulate=True both must be given: they are one more part, and are
-    changed in place.
+    changed in place. target is by default the GPU of partial_o, or the best target of this CPU; threads are those of a
+    CPU, 0 for all; stream is that of a GPU, as in `attention`.
+
+    Raises InvalidError (a ValueError) for other shapes or types, no parts, accumulate=True without both results, an
+    unknown target, or one for arrays that are elsewhere; NoKernelError (a RuntimeError) and NoMemoryError (a
+    MemoryError) as `attention` does.
     """
     results: tuple[Any, Any] = _core.eagerly(
         _merge, partial_o, partial_lse, out, lse, accumulate, (target, None, threads), stream

@@ -25,10 +25,12 @@ def plan(
 
     target: a target of this machine such as "cpu-avx2"; None takes the best one.
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
-    one can be checked against another.
+    one can be checked against another. The plan's own numbers may follow: "decode splits=8 threads=2".
     threads: 0 takes REGARD_THREADS, or all cores.
     functions: compute `score` and `keep` only by "words" of the problem, with `keep` as "bits", or only "interpreted";
         None takes any.
+
+    Returns a `Plan`, to prepare and run.
 
     Raises InvalidError for wrong text or an unknown target, RefusedError if nothing here solves the problem.
     """
@@ -79,7 +81,8 @@ def explain(
 def check(problem: Problem | str, *, seed: Any = 0, offset: int = 0, **tensors: Any) -> dict[str, Any]:
     """Compares outputs with the fp64 oracle, which computes them again from the inputs.
 
-    The keywords are those of `Plan.run`: inputs and the outputs to be checked. The report gives for every output
+    The keywords are those of `Plan.run`: tensors, namely inputs and the outputs to be checked, and seed and offset of
+    dropout. The report gives for every output
     the largest absolute and relative error, the tolerance, and "ok".
 
     Raises InvalidError for arrays that do not fit the problem; a failed check is not an error.
@@ -113,7 +116,10 @@ def rerun(
 
 def info() -> dict[str, Any]:
     """This machine, its targets, the compilers found, the settings in force, and counts by tier: what `regard info`
-    prints, as a dict."""
+    prints, as a dict.
+
+    Raises InvalidError (a ValueError) for a setting that cannot be read.
+    """
     result: dict[str, Any] = json.loads(_core.info())
     return result
 
@@ -140,5 +146,5 @@ def cache(verb: Literal["list", "stat", "verify", "gc", "clean"]) -> Any:
 
 def words() -> Any:
     """Every word of problem text: a dict with "word", "default", "doc", and "in_signature": whether a kernel's code may
-    depend on it. docs/problem.md is made from them."""
+    depend on it. docs/problem.md is made from them. Raises nothing."""
     return json.loads(_core.words())

@@ -1,6 +1,7 @@
 """The site's API reference has everything that is public. `./dev site` checks the links and anchors of all pages."""
 
 import importlib.util
+import inspect
 import re
 
 import pytest
@@ -39,6 +40,31 @@ def test_every_public_function_is_documented(api):
         assert public and set(public) <= set(headings(made[f"api/{name}"])), name
         assert [each for each in public if not getattr(module, each).__doc__] == []
     assert "api/regard" in made
+
+
+OWN = ("regard", "regard.torch", "regard.torch.transformers", "regard.jax", "regard.distributed")
+
+
+def own_functions(api):
+    """Those of Regard itself. The fronts with the names of other libraries have the arguments of their functions."""
+    for name in OWN:
+        if name == "regard" or importlib.util.find_spec(name.rpartition(".")[2]) or name == "regard.distributed":
+            module = importlib.import_module(name)
+            for each in map(module.__dict__.get, module.__all__):
+                if inspect.isfunction(each):
+                    yield f"{name}.{each.__name__}", each
+
+
+def test_help_says_arguments_results_and_errors(api):
+    for name, function in own_functions(api):
+        text, signature = inspect.getdoc(function), inspect.signature(function)
+        assert re.search(r"\bRaises\b", text), name
+        if signature.return_annotation not in ("None", None):
+            assert re.search(r"\b(Returns?|Yields|results?|report|dict)\b", text), name
+        # An argument that another function has too may be explained there.
+        refers = re.search(r"`(\w+\.)*\w+`", text)
+        unnamed = [each for each in signature.parameters if each != "options" and not re.search(rf"\b{each}\b", text)]
+        assert refers or not unnamed, (name, unnamed)
 
 
 def test_every_front_end_is_in_the_reference(api):

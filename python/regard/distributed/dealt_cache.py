@@ -49,7 +49,8 @@ def decode_attention(
     applied once, not on each rank. options: scale, softcap, kv, descale and its factors, cache_index, batch_invariant,
     splits, target, family, threads. Nothing is read on the host.
 
-    Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients.
+    Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients. group: a
+    process group of torch.distributed, by default all processes.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
     """
@@ -105,7 +106,11 @@ def append(
     k_new: [b, s_new, hk, d]; v_new: [b, s_new, hk, dv], the same on every rank; lengths_k: int32 [b], the lengths of
     the whole sequences before them, negative for a sequence that takes none. k, v, page_table and cache_index: as in
     `decode_attention`. Tokens beyond the rows of the cache are not written. options are those of `regard.torch.append`,
-    such as rope with rope_cos and rope_sin, whose rows are positions in whole sequences.
+    such as rope with rope_cos and rope_sin, whose rows are positions in whole sequences. group: a process group of
+    torch.distributed, by default all processes; nothing is sent.
+
+    Raises InvalidError (a ValueError) for shapes other than these, an unknown option, or without
+    torch.distributed.init_process_group; TypeError for what is no tensor; and the errors of `regard.torch.append`.
     """
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new, lengths_k=lengths_k)
     if k_new.dim() != 4 or lengths_k.shape != k_new.shape[:1]:

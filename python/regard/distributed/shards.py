@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid
+from ..torch.tensors import refuse_types
 from ..words import whole
 from .groups import Group
 
@@ -122,7 +123,16 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
     Each sequence is cut into 2 * ranks chunks along `dim`, and rank r gets the chunks r and 2 * ranks - 1 - r, joined.
     With offsets, int32 [b + 1], the tensor is packed, [tokens, ...], and each sequence in it is cut likewise; lengths
     must be multiples of 2 * ranks. Positions for RoPE are shard(torch.arange(s), dim=0).
+
+    x: the whole tensor, the same on every rank, of any type. group: a process group of torch.distributed, by default
+    all processes; nothing is sent.
+
+    Returns x with a share of 1 / ranks along `dim` (packed: of its tokens). Autograd records it.
+
+    Raises InvalidError (a ValueError) for a length that is no multiple of 2 * ranks, offsets that are no such tensor,
+    or without torch.distributed.init_process_group; TypeError where x is no tensor; IndexError where it has no `dim`.
     """
+    refuse_types(x=x)
     processes = Group(group)
     parts = 2 * processes.ranks
     if offsets is not None:
@@ -137,7 +147,17 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
 
 @torch.no_grad()
 def unshard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None = None) -> Tensor:
-    """Gathers the whole sequences, in every process, from what `shard` gave each rank. Autograd does not record it."""
+    """Gathers the whole sequences, in every process, from what `shard` gave each rank. Autograd does not record it.
+
+    x: this rank's part, of the same shape on every rank; group, dim and offsets (those of the whole sequences) as in
+    `shard`.
+
+    Returns a tensor with `ranks` times as many tokens along `dim`, the same on every rank.
+
+    Raises InvalidError (a ValueError) for an odd number of tokens, offsets that do not fit them, or without
+    torch.distributed.init_process_group; TypeError where x is no tensor; IndexError where it has no `dim`.
+    """
+    refuse_types(x=x)
     processes = Group(group)
     if offsets is not None:
         sequences = packed_sequences(processes, offsets, 0, x.shape[0], x.device, True)

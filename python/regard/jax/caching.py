@@ -34,7 +34,13 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     A latent cache (v=None and v_new=None, with dv= or k_rope=) returns (k,) or (k, k_rope), with factors of columns
     (k, descale_k, k_rope).
 
+    k: [sequences, s, hk, d]; v: [sequences, s, hk, dv], or pages; k_new: [b, s_new, hk, d]; v_new: [b, s_new, hk, dv].
+
     There are no gradients.
+
+    Raises InvalidError (a ValueError) for other shapes and types, unknown options, and an array that is missing;
+    RefusedError (a NotImplementedError) for what nothing here solves. Errors that only show when a program runs are
+    raised by JAX, as those of `attention`.
     """
     target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
     threads = whole("threads", options.pop("threads", None) or 0)

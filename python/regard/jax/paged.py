@@ -38,6 +38,12 @@ def paged_attention(
 
     block_h, pages_per_compute_block, k_splits, num_warps, num_stages, interpret and debug say how Pallas runs its
     kernel, and mask_value is what it takes for -inf: here the plan decides, and keys past a length have no weight.
+    attn_logits_soft_cap: scores become cap tanh(score / cap).
+
+    Returns o, [b, hq, d], in q's type.
+
+    Raises InvalidError (a ValueError) for other shapes and types, and where one of the two arrays of scales is missing;
+    RefusedError (a NotImplementedError) and the errors of running programs as `attention`.
     """
     q, k, v = as_jax("q", q), as_jax("k_pages", k_pages), as_jax("v_pages", v_pages)
     table = int32_array("block_tables", block_tables)

@@ -136,7 +136,13 @@ def attention_varlen(
 ) -> Any:
     """`attention` for packed sequences, [tokens, heads, dim].
 
-    offsets_q, offsets_k: int32 [b+1], cumulative, first 0. sq and sk: the longest sequences, or any bound above them;
-    they are not computed from the offsets, which would wait for a GPU.
+    q: [tokens, hq, d]; k: [tokens, hk, d]; v: [tokens, hk, dv]. offsets_q, offsets_k: int32 [b+1], cumulative, first 0.
+    sq and sk: the longest sequences, or any bound above them; they are not computed from the offsets, which would wait
+    for a GPU. options are those of `attention`.
+
+    Returns o, [tokens, hq, dv], in q's type; (o, lse) with lse=True, lse float32 [hq, tokens].
+
+    Raises the errors of `attention`: InvalidError (a ValueError) also for sequences longer than sq or sk, which on a
+    GPU is not noticed.
     """
     return attention(q, k, v, offsets_q=offsets_q, offsets_k=offsets_k, sq=sq, sk=sk, **options)

@@ -53,7 +53,14 @@ def flex_attention(
     The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
     [B, Hq, L] in fp32. AuxRequest(max_scores=True) is refused. kernel_options that choose tiles are ignored, with a
     warning, once for each; others are refused. Within torch.compile functions and block masks are what `function` makes
-    of them.
+    of them. scale is by default 1 / sqrt(E); with enable_gqa Hq is a multiple of Hkv. key and value may have a batch of
+    1, which is that of every query.
+
+    Returns o, [B, Hq, L, Ev]; (o, lse) with return_lse; (o, AuxOutput) with return_aux.
+
+    Raises InvalidError (a ValueError) for other shapes and types, nested tensors, and a function that cannot be traced;
+    RefusedError (a NotImplementedError) for what `attention` does not compute, a BACKEND of PyTorch, and a block mask
+    that is not its function; TypeError for arguments of other classes. What a function itself raises is passed on.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)
@@ -138,7 +145,9 @@ def replace_flex(*, strict: bool = False) -> Iterator[Replacement]:
     Calls that it refuses fall back to PyTorch's own; strict: they raise RefusedError with the reason. Names that were
     imported earlier are not replaced, and graphs of torch.compile hold PyTorch's own.
 
-    Yields a `Replacement`, which counts the calls.
+    Yields a `Replacement`, which counts the calls: how many Regard computed, and why others were handed back.
+
+    Raises nothing itself.
     """
     block = Replacement(strict)
     _count(block, 1)

@@ -83,7 +83,9 @@ def replace_sdpa(*, strict: bool = False) -> Iterator[Replacement]:
     strict: a call that would fall back raises RefusedError with the reason. So does nn.MultiheadAttention with
     need_weights=True, which computes attention itself. PyTorch's fused layers for inference are switched off.
 
-    Yields a `Replacement`, which counts the calls.
+    Yields a `Replacement`, which counts the calls: how many Regard computed, and why others were handed back.
+
+    Raises nothing itself.
     """
     block = Replacement(strict)
     with _within(_here.thread, block):

@@ -40,7 +40,13 @@ def sdpa(
     The result has the query's memory order. PyTorch accepts the following, and this function does not: float64 and
     complex numbers, head dimensions above 512, no heads or a head dimension of 0, tensors of other subclasses that
     override functions, and any dropout_p other than 0 and 1/256 to 255/256, the resolution of the mask. Kept weights
-    are divided by 1 - dropout_p.
+    are divided by 1 - dropout_p. scale is by default 1 / sqrt(E).
+
+    Returns a tensor [N, ..., Hq, L, Ev] of the query's type.
+
+    Raises InvalidError (a ValueError) for shapes that are not broadcast, types and values of dropout_p that it does not
+    take; RefusedError (a NotImplementedError) for tensors of other subclasses, and for what nothing here solves;
+    TypeError for what is no tensor. NoKernelError (a RuntimeError) and NoMemoryError (a MemoryError) as `attention`.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)

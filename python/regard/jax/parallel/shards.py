@@ -105,6 +105,11 @@ def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array
     Each sequence is cut into 2 * ranks chunks, and device r gets the chunks r and 2 * ranks - 1 - r, joined. With
     offsets, int32 [b + 1], x is packed, [tokens, ...], and each sequence in it is cut likewise; lengths must be
     multiples of 2 * ranks. Positions for RoPE are deal(jnp.arange(s), ranks, axis=0).
+
+    Returns an array of x's shape and type.
+
+    Raises InvalidError (a ValueError) for a length that is no multiple of 2 * ranks, and offsets that do not fit x;
+    TypeError where ranks is no whole number.
     """
     x, parts = _dealable(x, ranks, axis if offsets is None else 0)
     if offsets is not None:
@@ -115,7 +120,10 @@ def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array
 
 
 def undeal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array:
-    """The inverse of `deal`."""
+    """The inverse of `deal`: x, ranks, axis and offsets are those of that call, but x is its result.
+
+    Returns an array of x's shape and type, in the order of whole sequences. Raises the same errors.
+    """
     x, parts = _dealable(x, ranks, axis if offsets is None else 0)
     if offsets is not None:
         return jnp.take(x, packed_sequences(ranks, offsets, 0, x.shape[0] // ranks, True).in_order(), 0)

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from ...errors import wrong_type
 from .attention import attention_forward
 from .making import mask_of
 from .paged import paged_attention_forward
 
 
 def register(name: str = "regard") -> None:
-    """Registers attn_implementation=name with transformers, for every model that uses attention functions."""
+    """Registers attn_implementation=name with transformers, for every model that uses attention functions.
+
+    name: what `from_pretrained(..., attn_implementation=name)` and `model.set_attn_implementation(name)` then take; a
+    function that was registered under it is replaced, also one of transformers' own, such as "sdpa".
+
+    Returns nothing. Raises TypeError where name is no text, and ImportError on import where transformers is missing.
+    What a model asks of attention that Regard does not compute is refused in its calls, by RefusedError (a
+    NotImplementedError) with the reason.
+    """
+    if not isinstance(name, str):
+        raise wrong_type(f"name is of type {type(name).__name__}; it must be text, such as 'regard'")
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, mask_of)
 
 
 def register_paged() -> None:
     """Takes the place of "paged|eager", with which transformers' continuous batching (`generate_batch`) runs models
-    that are loaded with attn_implementation="eager": it takes no name of one's own."""
+    that are loaded with attn_implementation="eager": it takes no name of one's own.
+
+    Returns nothing. Raises ImportError on import where transformers is missing; calls raise as those of `register`.
+    """
     AttentionInterface.register("paged|eager", paged_attention_forward)
