@@ -57,6 +57,7 @@ struct Arguments {
   Rows grad_o, grad_q, grad_k, grad_v;
   Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
+  Rows row_max;          // the largest score of each row, likewise
   Rows grad_lse;         // like LSE; null: it has no gradient
   Rows bits;             // u32 words; null: absent
   Rows dropout_mask;     // u8 out; null: absent

@@ -52,6 +52,9 @@ struct Head {
     return row_of<float>(arguments.lse, batch, head_row.head, sequence.first_q + head_row.row);
   }
   REGARD_INLINE float* lse(i64 row) const { return lse(HeadRow{head, row}); }
+  REGARD_INLINE float* row_max(HeadRow head_row) const {
+    return row_of<float>(arguments.row_max, batch, head_row.head, sequence.first_q + head_row.row);
+  }
 
   REGARD_INLINE float alibi_slope_of(i64 of_head) const {
     return arguments.alibi[batch * arguments.alibi_batch + of_head];

@@ -155,6 +155,7 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_GRAD_CAPTURED_5,
   REGARD_GRAD_CAPTURED_6,
   REGARD_GRAD_CAPTURED_7,
+  REGARD_ROW_MAX, /* like LSE: the largest score that a row sees (`row_max`); forward writes it */
   /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;

@@ -89,11 +89,22 @@ REGARD_INLINE Floats weighted(const u8* from, i64 count, float part_lse, float l
   return exp2(broadcast((part_lse - lse) * log2_of_e)) * load_some<dtype>(from, count);
 }
 
+/// The largest score of a row, NaN if that of a part is.
+float merged_row_max(const SplitKeysArguments& a, const Head& head, i64 row) {
+  float row_max = -infinity;
+  for (i64 part = 0; part < a.splits; ++part) {
+    const float of_part = a.partial_row_max[part * rows_of_part(a) + head.row_number(row)];
+    if (of_part > row_max || of_part != of_part) row_max = of_part;
+  }
+  return row_max;
+}
+
 void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
   const PartialRow parts(a, head, row);
   const OwnRow own(a, head, row);
   const float lse = merged_lse(parts, own.lse);
   if (a.lse.data) *head.lse(row) = lse;
+  if (a.row_max.data) *head.row_max({head.head, row}) = merged_row_max(a, head, row);
 
   const i64 dv = a.dv;
   for (i64 column = 0; column < dv; column += lanes) {

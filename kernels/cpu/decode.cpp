@@ -472,20 +472,20 @@ class CpuDecodeHead {
     return changed;
   }
 
-  /// The factors and the LSE of the rows from `lane` on.
+  /// The factors, the LSE and row_max of the rows from `lane` on.
   template <int lane = 0>
-  REGARD_INLINE void end_rows(float* inverse, float* lse) const {
-    const CpuSoftmaxEnd end =
-        end_softmax(load<Floats>(maximum_ + lane), sum_of_row(load<Floats>(sum_ + lane)), scale_.in_softmax,
-                    load<Floats>(sink_ + lane));
+  REGARD_INLINE void end_rows(float* inverse, float* lse, float* row_max) const {
+    const Floats maximum = load<Floats>(maximum_ + lane), sum = sum_of_row(load<Floats>(sum_ + lane));
+    const CpuSoftmaxEnd end = end_softmax(maximum, sum, scale_.in_softmax, load<Floats>(sink_ + lane));
     store(inverse + lane, end.inverse * factor_of_head(first_, a_.descale_v));
     store(lse + lane, end.lse);
-    if constexpr (lane + lanes < score_lanes) end_rows<lane + lanes>(inverse, lse);
+    store(row_max + lane, row_max_of(maximum, sum, scale_.in_softmax));
+    if constexpr (lane + lanes < score_lanes) end_rows<lane + lanes>(inverse, lse, row_max);
   }
 
   void finish() {
-    float inverse[score_lanes], lse[score_lanes];
-    end_rows(inverse, lse);
+    float inverse[score_lanes], lse[score_lanes], row_max[score_lanes];
+    end_rows(inverse, lse, row_max);
     for (i64 r = 0; r < used_rows_; ++r) {
       const HeadRow head_row = lane_rows_.at(r);
       float output[layout.output_stride];
@@ -498,9 +498,11 @@ class CpuDecodeHead {
         store_row<DType::fp32, config::dv>(reinterpret_cast<u8*>(a_.partial_o + row * config::dv), output,
                                            inverse[r]);
         a_.partial_lse[row] = lse[r];
+        if (a_.partial_row_max) a_.partial_row_max[row] = row_max[r];
       } else {
         store_row<config::out, config::dv>(first_.o(head_row), output, inverse[r]);
         if (a_.lse.data) *first_.lse(head_row) = lse[r];
+        if (a_.row_max.data) *first_.row_max(head_row) = row_max[r];
       }
     }
   }

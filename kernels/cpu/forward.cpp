@@ -84,12 +84,14 @@ REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, 
                                 i64 split, float natural, float* transposed) {
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   const float factor = a.dropout_scale * factor_of_head(head, a.descale_v);
-  float inverse[tile], lse[tile];
+  float inverse[tile], lse[tile], row_max[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const CpuSoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
                                           natural, sinks_of(a, rows, lane));
     store(inverse + lane, end.inverse * factor);
     store(lse + lane, end.lse);
+    store(row_max + lane,
+          row_max_of(load<Floats>(rows.largest + lane), load<Floats>(rows.sum + lane), natural));
   }
   for (i64 i = 0; i < rows.rows; ++i) {
     const HeadRow row = rows.lane_rows.at(i);
@@ -103,9 +105,11 @@ REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, 
       store_row<DType::fp32, config::dv>(reinterpret_cast<u8*>(a.partial_o + row_index * config::dv), output,
                                          inverse[i]);
       a.partial_lse[row_index] = lse[i];
+      if (a.partial_row_max) a.partial_row_max[row_index] = row_max[i];
     } else {
       store_row<config::out, config::dv>(head.o(row), output, inverse[i]);
       if (a.lse.data) *head.lse(row) = lse[i];
+      if (a.row_max.data) *head.row_max(row) = row_max[i];
     }
   }
 }
@@ -260,6 +264,7 @@ class CpuForwardBlock {
     rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(rows.row_max + lane, broadcast(-infinity));
+      store(rows.largest + lane, broadcast(-infinity));
       store(rows.sum + lane, Floats{});
     }
   }
@@ -398,6 +403,7 @@ class CpuForwardBlock {
       p_made = make_p_beside_products(rows, part, ranges, maximum);
     else
       compute_scores(rows, part, ranges, maximum);
+    if (a_.row_max.data) raise_largest(rows, maximum);
     if (!p_made)
       changed = softmax(a_, random_, rows, part, ranges, maximum, scale_log2(),
                         quads ? scratch_.p : part.scores, rescale);
@@ -489,6 +495,7 @@ class CpuForwardBlock {
       const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
       compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, ranges);
       finish_scores(rows, part, ranges, maximum);
+      if (a_.row_max.data) raise_largest(rows, maximum);
       if (softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), p, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);

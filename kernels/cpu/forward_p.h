@@ -13,6 +13,7 @@ namespace regard {
 struct QueryTile {
   alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];      // of 2^((score - row_max) * scale_log2)
+  alignas(64) float largest[tile];  // the largest of the row's scores so far
   LaneRows<tile> lane_rows;
   TileKeyRanges<tile> visible;
   float* q;       // packed: [depth(d)][tile]; for the tile unit in panels of 16 rows
@@ -32,6 +33,12 @@ REGARD_INLINE void raise_maximum(float* maximum, const RegisterTile<tile_rows, v
     for (int r = 0; r < tile_rows; ++r) largest = max(largest, product.sum[r][v]);
     store(maximum + v * lanes, largest);
   }
+}
+
+/// The largest scores of a step count for the rows.
+REGARD_INLINE void raise_largest(QueryTile& rows, const float* maximum) {
+  for (i64 lane = 0; lane < tile; lane += lanes)
+    store(rows.largest + lane, max(load<Floats>(rows.largest + lane), load<Floats>(maximum + lane)));
 }
 
 /// Weights are 2^(score - row_max): as long as none is too large, row_max can stay as it is and the sums so

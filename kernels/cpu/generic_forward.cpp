@@ -12,6 +12,7 @@
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/kernel_arguments.h"
 
 namespace regard::generic {
@@ -83,6 +84,7 @@ class Forward {
     const float sink = a_.sink ? a_.sink[rows_.head] : -infinity;
     for (i64 i = 0; i < tile_rows; ++i) {
       maximum_[i] = sink;
+      row_max_[i] = -infinity;
       sum_[i] = sink == -infinity ? 0.0f : 1.0f;
     }
   }
@@ -104,9 +106,10 @@ class Forward {
   /// Scores of one row become weights exp(score - maximum); the row's sums so far are rescaled when the
   /// maximum grows.
   REGARD_OPTIMIZE void softmax(i64 i, i64 first_key, float* row) {
-    Floats largest = broadcast(maximum_[i]);
+    Floats largest = broadcast(row_max_[i]);
     for (i64 key = 0; key < tile_keys; key += lanes) largest = max(largest, load<Floats>(row + key));
-    const float maximum = largest_of(largest);
+    row_max_[i] = largest_of(largest);
+    const float maximum = larger(maximum_[i], row_max_[i]);
     // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
     const float zero = maximum == -infinity ? 0.0f : maximum;
     Floats sum{};
@@ -140,6 +143,9 @@ class Forward {
       if (a_.lse.data)
         *row_of<float>(a_.lse, rows_.batch(), rows_.head, row) =
             empty ? -infinity : maximum_[i] + log(broadcast(sum_[i]))[0];
+      if (a_.row_max.data)
+        *row_of<float>(a_.row_max, rows_.batch(), rows_.head, row) =
+            row_max_of(broadcast(row_max_[i]), broadcast(sum_[i]), 1.0f)[0];
     }
   }
 
@@ -163,7 +169,7 @@ class Forward {
   i64 width_q_, width_;  // columns of a row of Q and K, and of O and V
   FunctionRows function_;
   float *q_, *output_, *k_, *k_columns_, *v_, *scores_, *bias_row_, *keep_, *earlier_;
-  float maximum_[tile_rows], sum_[tile_rows];
+  float maximum_[tile_rows], sum_[tile_rows], row_max_[tile_rows];
 };
 
 }  // namespace regard::generic

@@ -23,14 +23,24 @@ def attention(
     *,
     lse: Literal[False] = ...,
     dropout_mask: Literal[False] = ...,
+    row_max: Literal[False] = ...,
     **options: Unpack[Options],
 ) -> A: ...
 @overload
 def attention(
-    q: A, k: A, v: A | None, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
+    q: A,
+    k: A,
+    v: A | None,
+    *,
+    lse: A | bool = ...,
+    dropout_mask: A | bool = ...,
+    row_max: A | bool = ...,
+    **options: Unpack[Options],
 ) -> tuple[A, ...]: ...
 @documents_options()
-def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, **options: Any) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, row_max: Any = False, **options: Any
+) -> Any:
     """Fused attention: softmax(scale Q K^T + ...) V.
 
         o = regard.attention(q, k, v, causal=True)                                # q, k, v, o: [b, s, h, d]
@@ -44,10 +54,12 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
-    tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which must not share memory with any other array
-    of the call; for GPU arrays that are not PyTorch's, all results must be given this way.
+    tests; row_max=True adds each row's largest score, shaped as lse, on CPUs. `out` and these may be arrays to write
+    to, which must not share memory with any other array of the call; for GPU arrays that are not PyTorch's, all results
+    must be given this way.
 
-    A row that sees no key gives O = 0 and LSE = -inf. In arrays allocated here, rows past a logical length are 0.
+    A row that sees no key gives O = 0, and LSE and row_max = -inf. In arrays allocated here, rows past a logical length
+    are 0.
 
     Raises InvalidError (a ValueError) for invalid input, RefusedError (a NotImplementedError) for problems that nothing
     here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
@@ -69,7 +81,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     NumPy has no bfloat16: use arrays of ml_dtypes, or uint16 arrays with dtype="bf16".
     """
     out = options.pop("out", None)
-    outputs = {"lse": lse, "dropout_mask": dropout_mask}
+    outputs = {"lse": lse, "dropout_mask": dropout_mask, "row_max": row_max}
     if isinstance(out, str):
         outputs["out"] = out
     elif out is not None:

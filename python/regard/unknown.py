@@ -43,7 +43,7 @@ _SIZES = frozenset(("b", "h", "hq", "hk", "s", "sq", "sk", "d", "dv", "tq", "tk"
 def known() -> frozenset[str]:
     """The names of all options: tensors, words of problem text, and the conveniences of Python."""
     words = (row["word"].partition("=")[0] for row in json.loads(_core.words()))
-    return frozenset(Options.__annotations__).union(words, _core.roles(), ("lse", "dropout_mask"))
+    return frozenset(Options.__annotations__).union(words, _core.roles(), ("lse", "dropout_mask", "row_max"))
 
 
 def refuse_unknown(options: dict[str, Any]) -> None:

@@ -101,6 +101,7 @@ IMPLIES: dict[str, Any] = {
     "bits": lambda _: "bits",
     "lse": lambda _: "lse",
     "dropout_mask": lambda _: "dropout_mask",
+    "row_max": lambda _: "row_max",
     "grad_bias": lambda _: "dbias",
     "grad_lse": lambda _: "dlse",
     "lengths_q": lambda _: "lengths",

@@ -226,6 +226,7 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.grad_k = sequences(REGARD_GRAD_K);
   a.grad_v = sequences(REGARD_GRAD_V);
   a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
+  a.row_max = present(t[REGARD_ROW_MAX]) ? head_rows(t[REGARD_ROW_MAX]) : Rows{};
   a.grad_lse = present(t[REGARD_GRAD_LSE]) ? head_rows(t[REGARD_GRAD_LSE]) : Rows{};
   a.bias = scores(REGARD_BIAS);
   a.grad_bias = grad_bias_rows(p, t[REGARD_GRAD_BIAS]);

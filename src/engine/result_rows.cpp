@@ -33,7 +33,8 @@ bool ResultRows::have(regard_role role, int rank, const ElementIndex& at) const 
     case REGARD_O:
     case REGARD_GRAD_Q:  // [b,s,h,d] | [t,h,d]
       return is_marked(queries_, batch * sq_ + at[packed_ ? 0 : 1]);
-    case REGARD_LSE:  // [b,h,s] | [h,t]
+    case REGARD_LSE:
+    case REGARD_ROW_MAX:  // [b,h,s] | [h,t]
       return is_marked(queries_, batch * sq_ + at[static_cast<std::size_t>(rank) - 1]);
     case REGARD_GRAD_K:
     case REGARD_GRAD_V:

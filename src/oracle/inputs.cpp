@@ -23,6 +23,7 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_GRAD_V:  // [b,s,h,d] | [t,h,d]
       return rank == 4 ? Index{strides[0], strides[2], strides[1]} : Index{0, strides[1], strides[0]};
     case REGARD_LSE:
+    case REGARD_ROW_MAX:
     case REGARD_GRAD_LSE:  // [b,h,s] | [h,t]
       return rank == 3 ? Index{strides[0], strides[1], strides[2]} : Index{0, strides[0], strides[1]};
     case REGARD_DROPOUT_MASK:  // [b,h,sq,sk] | [h,t,sk]

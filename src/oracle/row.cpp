@@ -107,7 +107,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   row.seen = 0;
 
   std::vector<double>& score = row.log_weight;
-  double largest = sink;
+  row.row_max = -infinity;
   for (std::size_t j = 0; j < keys; ++j) {
     const auto column = static_cast<std::int64_t>(j);
     if (!inputs.visible(batch, head, i, column)) continue;
@@ -126,14 +126,12 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
       row.slope[j] = 1 - t * t;
     }
     score[j] += inputs.bias(batch, head, i, column);
-    largest = std::isnan(score[j]) ? nan : std::max(largest, score[j]);
+    row.row_max = std::isnan(score[j]) ? nan : std::max(row.row_max, score[j]);
     if (problem.dropout > 0) row.keep[j] = inputs.kept(random, i, column) ? inputs.dropout_scale() : 0;
   }
 
-  if (inputs.functions().any()) {
-    const double of_keys = apply_functions(inputs, batch, head, i, score, visible, row);
-    largest = std::isnan(of_keys) ? nan : std::max(sink, of_keys);
-  }
+  if (inputs.functions().any()) row.row_max = apply_functions(inputs, batch, head, i, score, visible, row);
+  const double largest = std::isnan(row.row_max) ? nan : std::max(sink, row.row_max);
 
   if (largest == -infinity) {  // no key and no sink: there is nothing to normalise
     row.lse = -infinity;
@@ -143,6 +141,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   double sum = std::exp(sink - largest);
   for (const double s : score) sum += std::exp(s - largest);
   row.lse = largest + std::log(sum);
+  if (std::isnan(row.lse)) row.row_max = nan;
   // Not exp(score - lse): at scores of 1e20, lse has no digits left for the logarithm of the sum.
   row.sink_weight = std::exp(sink - largest) / sum;
   for (std::size_t j = 0; j < keys; ++j) {

@@ -22,6 +22,7 @@ struct Row {
   std::vector<function::Value> scaled;           ///< with functions: the score that they are given
   bool sure = true;  ///< false if rounding can change what a function does with one of the scores
   double lse = 0;
+  double row_max = 0;  ///< the largest score of a visible key, -infinity without one
   double largest_weight = 0;
   double sink_weight = 0;  ///< the learned sink's part of the softmax
   std::int64_t seen = 0;   ///< visible keys

@@ -80,6 +80,11 @@ double Precision::lse(const Row& row, const RowError& error) const {
   return error.shared + error.own * std::sqrt(row.largest_weight);
 }
 
+double Precision::row_max(const Row& row, const RowError& of_products) const {
+  const double rounding = std::isfinite(row.row_max) ? 4 * step * std::fabs(row.row_max) : 0;
+  return of_products.of_each() + certain(row.function_error) + rounding;
+}
+
 double Precision::product_of(double norm_a, double norm_b, std::int64_t terms) const {
   const double count = static_cast<double>(terms);
   return 2 * step * norm_a * norm_b + lost * std::sqrt(count) * (norm_a + norm_b) + smallest_normal * count;

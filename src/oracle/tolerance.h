@@ -57,6 +57,9 @@ struct Precision {
   /// count. The root of the sum of their squares is at most that of the largest weight.
   double lse(const Row&, const RowError&) const;
 
+  /// Error of the largest score, from that of the products.
+  double row_max(const Row&, const RowError& of_products) const;
+
   /// Error of a product of two vectors, from their norms, beyond that of `sum`: roundings, and lost numbers.
   double product_of(double norm_a, double norm_b, std::int64_t terms) const;
 

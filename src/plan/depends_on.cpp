@@ -111,6 +111,7 @@ Signature of_plans(const Signature& s) {
   c.k_rope = s.k_rope;
   c.descale = s.descale;
   if (s.rope != Rope::none) c.rope = Rope::half;  // whether new tokens are written
+  c.row_max = s.row_max;
   c.score = s.score;
   c.keep = s.keep;
   c.tensors = s.tensors;

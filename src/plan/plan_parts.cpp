@@ -173,9 +173,12 @@ void merge_parts(Plan& plan, Stage merge) {
   const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
   const int o = plan.workspace.add("partial_o", product({partial_rows, p.dv, 4}));
   const int lse = plan.workspace.add("partial_lse", product({partial_rows, 4}));
+  const int row_max =
+      p.row_max ? plan.workspace.add("partial_row_max", product({partial_rows, 4})) : WorkspaceLayout::none;
   for (Stage& stage : plan.stages) {
     stage.schedule.point(&SplitKeys::partial_o, o);
     stage.schedule.point(&SplitKeys::partial_lse, lse);
+    stage.schedule.point(&SplitKeys::partial_row_max, row_max);
   }
 }
 

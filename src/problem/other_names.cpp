@@ -75,6 +75,7 @@ constexpr OtherNames table[] = {
     {"return_lse return_softmax_lse softmax_lse need_lse with_lse logsumexp return_logsumexp "
      "compute_logsumexp",
      "lse"},
+    {"max_scores max_logits return_max_logits max_logit", "row_max"},
     {"is_deterministic determinism", "deterministic"},
 
     {"cu_seqlens cu_seqlens_q cu_seqlens_k cu_seqlens_kv cu_seq_lens cu_seq_q cu_seq_k q_indptr qo_indptr "

@@ -157,6 +157,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, bool, lse, false, "forward also writes LSE, fp32, natural log")                          \
   X(SIGNATURE, bool, dropout_mask, false,                                                               \
     "forward also writes the dropout mask, uint8 [b,hq,sq,sk], 1 = kept")                               \
+  X(SIGNATURE, bool, row_max, false, "forward also writes each row's largest score, fp32")              \
   X(SIGNATURE, bool, deterministic, false, "backward gives the same bits on every run")                 \
   X(SIGNATURE, bool, batch_invariant, false, "a row's bits do not depend on what else is in the batch") \
   X(SIGNATURE, Descale, descale, Descale::none, "factors of 8-bit tensors")                             \

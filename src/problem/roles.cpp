@@ -283,6 +283,9 @@ regard_use use_ranges(const Problem& p) {
 regard_use use_bits(const Problem& p) {
   return input_if(p.bits);
 }
+regard_use use_row_max(const Problem& p) {
+  return output_if(p.row_max);
+}
 regard_use use_dropout_mask(const Problem& p) {
   return output_if(p.dropout_mask);
 }
@@ -497,6 +500,7 @@ constexpr Role roles[] = {
      Kind::gradient},
     {REGARD_GRAD_CAPTURED_7, "grad_captured_7", use_grad_captured<7>, always<REGARD_FP32>, captured_shape<7>,
      Kind::gradient},
+    {REGARD_ROW_MAX, "row_max", use_row_max, always<REGARD_FP32>, lse_shape, Kind::plain},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {

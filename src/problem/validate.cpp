@@ -282,6 +282,7 @@ Status dropout(const Problem& p) {
 Status forward_only(const Problem& p) {
   if (p.pass == Pass::fwd) return {};
   const std::string pass(word(p.pass));
+  if (p.row_max) return invalid("row_max does not go with " + pass + "; only fwd has scores of whole rows");
   if (p.lse && p.pass != Pass::merge)
     return invalid("lse does not go with " + pass + "; only fwd and merge write LSE (bwd always reads it)");
   if (p.batch_invariant)

@@ -76,7 +76,7 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
        "fwd bf16 d=192 dv=128 kv=fp8 descale=columns latent k_rope"},
       {"portable_forward", "fwd bf16 d=192 dv=128 kv=fp8 descale=columns latent k_rope lengths",
        "fwd bf16 d=192 dv=128 kv=fp8 descale=columns latent k_rope paged"},
-      {"cpu_forward", "fwd bf16 d=64 softcap dropout dropout_mask", "fwd bf16 d=64 softcap dropout"},
+      {"cpu_forward", "fwd bf16 d=64 softcap dropout dropout_mask row_max", "fwd bf16 d=64 softcap dropout"},
       {"cpu_decode", "fwd fp16 d=64 dv=32 mask=causal lse", "fwd fp16 d=64 dv=32 mask=window"},
       {"cpu_decode", "fwd bf16 d=64 varlen lengths left_padding table=sglang", "fwd bf16 d=64"},
       {"cpu_decode", "fwd bf16 d=64 kv=int8 descale=head paged table=sglang",

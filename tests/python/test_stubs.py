@@ -79,7 +79,20 @@ def test_options_are_the_library_s_tensors_and_words():
         "sink_tokens",
     }
     assert typed - conveniences <= words | set(_core.roles())
-    given_otherwise = {"q", "k", "v", "o", "lse", "dropout_mask", "grad_o", "grad_lse", "grad_q", "grad_k", "grad_v"}
+    given_otherwise = {
+        "q",
+        "k",
+        "v",
+        "o",
+        "lse",
+        "dropout_mask",
+        "row_max",
+        "grad_o",
+        "grad_lse",
+        "grad_q",
+        "grad_k",
+        "grad_v",
+    }
     of_other_passes = {"slots", "partial_o", "partial_lse"}
     of_other_passes |= {role for role in _core.roles() if "captured" in role}  # tensors= has their names
     assert set(_core.roles()) - given_otherwise - {"grad_bias", "grad_sink"} - of_other_passes <= typed

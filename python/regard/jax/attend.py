@@ -24,7 +24,19 @@ from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
 _RESULTS = frozenset(
-    ("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_lse", "grad_sink")
+    (
+        "o",
+        "lse",
+        "dropout_mask",
+        "row_max",
+        "grad_q",
+        "grad_k",
+        "grad_v",
+        "grad_bias",
+        "grad_o",
+        "grad_lse",
+        "grad_sink",
+    )
 )
 _OF_CACHES = (
     "cache_index",
@@ -54,6 +66,7 @@ def attention(
     *,
     lse: bool = False,
     dropout_mask: bool = False,
+    row_max: bool = False,
     key: Any = None,
     **options: Any,
 ) -> Any:
@@ -66,7 +79,8 @@ def attention(
     dim]; if the offsets are traced, sq and sk have to give the longest sequence lengths.
 
     Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
-    [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests.
+    [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests; row_max=True adds each row's
+    largest score, shaped as lse, on CPUs. It has no gradient.
 
     Options are those of `regard.attention`: causal, window, sink_tokens or mask; ranges, bits; scale, softcap, bias,
     alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;
@@ -117,7 +131,8 @@ def attention(
     elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
     words = words_among(options)
-    requested = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if switch(name, asked))
+    optional = {"lse": lse, "dropout_mask": dropout_mask, "row_max": row_max}
+    requested = tuple(name for name, asked in optional.items() if switch(name, asked))
     call = Call("fwd", tuple(arrays), words, requested, target, family, threads)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results

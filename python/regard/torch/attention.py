@@ -33,6 +33,7 @@ def attention(
     *,
     lse: Literal[False] = ...,
     dropout_mask: Literal[False] = ...,
+    row_max: Literal[False] = ...,
     generator: torch.Generator | None = ...,
     **options: Unpack[Options],
 ) -> Tensor: ...
@@ -44,6 +45,7 @@ def attention(
     *,
     lse: Tensor | bool = ...,
     dropout_mask: Tensor | bool = ...,
+    row_max: Tensor | bool = ...,
     generator: torch.Generator | None = ...,
     **options: Unpack[Options],
 ) -> tuple[Tensor, ...]: ...
@@ -55,6 +57,7 @@ def attention(
     *,
     lse: Any = False,
     dropout_mask: Any = False,
+    row_max: Any = False,
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Any:
@@ -66,8 +69,8 @@ def attention(
     attention (v=None) has no gradients.
 
     q, k, v, bias, sink and floating-point tensors= of score= have gradients, through o and lse. Recorded calls take no
-    out= and no arrays for lse and dropout_mask to be written to. There are no second derivatives, and no gradients
-    through a KV cache.
+    out= and no arrays for other results to be written to. There are no second derivatives, and no gradients through a
+    KV cache.
 
     score and keep may be functions as FlexAttention takes them, score_mod(score, b, h, q_idx, kv_idx) and
     mask_mod(b, h, q_idx, kv_idx), whose closed-over tensors take the place of tensors=. They are traced once for the
@@ -82,12 +85,12 @@ def attention(
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, like `regard.attention`.
     """
     options = with_functions(with_text(options, q) if has_python(options) else options)
+    outputs = {"lse": lse, "dropout_mask": dropout_mask, "row_max": row_max}
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         if v is not None:
             refuse_types(q=q, k=k, v=v)
         refuse_types(q=q, k=k)
-        return latent_attention(q, k, lse, dropout_mask, generator, options)
-    outputs = {"lse": lse, "dropout_mask": dropout_mask}
+        return latent_attention(q, k, outputs, generator, options)
     if "out" in options:
         out = options.pop("out")
         outputs["out" if isinstance(out, str) else "o"] = out

@@ -92,6 +92,15 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
             )
 
 
+def refuse_row_max(outputs: dict[str, Any]) -> None:
+    """For operators of caches, which do not return it."""
+    if outputs["row_max"]:
+        raise RefusedError(
+            "row_max cannot be returned by latent attention, or together with new tokens, where PyTorch compiles or "
+            "traces: leave it out, or call attention outside of what is compiled"
+        )
+
+
 _living = torch._C._functorch.unwrap_if_dead  # unwraps a tensor that outlived its transform
 
 
@@ -138,13 +147,15 @@ class Attention(torch.autograd.Function):
         names, options, outputs, wants_lse = asked
         run = shown(run_recorded, FORWARD, *tensors[: len(INPUTS)]) if is_profiled() else run_recorded
         results = run("fwd", *of_forward(names, options, tensors), outputs, bare)
-        o, lse, *mask = results
+        o, lse, *others = results
         ctx.save_for_backward(*tensors, o, lse)
+        if others:
+            ctx.mark_non_differentiable(*others)
         ctx.asked = names, options
         ctx.set_materialize_grads(False)  # so that a gradient of lse is present only if it is needed
         if wants_lse:
             return results
-        return (o, *mask) if mask else o
+        return (o, *others) if others else o
 
     @staticmethod
     def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None = None, *_: Tensor | None) -> tuple[Any, ...]:

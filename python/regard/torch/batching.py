@@ -39,8 +39,10 @@ def forward_rule(operator: Any, without_memory: Any) -> Any:
             return one_by_one(operator, without_memory, examples, dims, arguments)
         axis = layout.index("b")
         folded = [_folded(tensor, dim, axis, examples) for tensor, dim in zip(arguments[:3], dims)]
-        o, lse, mask = operator(*folded, *arguments[3:])
-        return (o.unflatten(axis, (examples, -1)), lse.unflatten(0, (examples, -1)), mask), (axis, 0, None)
+        o, lse, mask, row_max = operator(*folded, *arguments[3:])  # without dropout, so that mask has no elements
+        rows = row_max.unflatten(0, (examples, -1)) if options.get("row_max") else row_max
+        results = (o.unflatten(axis, (examples, -1)), lse.unflatten(0, (examples, -1)), mask, rows)
+        return results, (axis, 0, None, 0 if options.get("row_max") else None)
 
     return rule
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..call import run_call
 from ..errors import RefusedError
+from .autograd import refuse_row_max
 from .encoding import SCHEMA, decode, encode, without_empty_lists
 from .latent import latent_append
 from .operators import refuse_devices
@@ -70,6 +71,7 @@ def refuse_recorded(*tensors: Tensor) -> None:
 def attention_appended(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention` with new tokens, computed by the operator."""
     refuse_own_functions({"q": q, "k": k, "v": v, **options})
+    refuse_row_max(outputs)
     if outputs["dropout_mask"]:
         raise RefusedError(
             "dropout_mask cannot be returned together with new tokens where PyTorch compiles or traces: leave it "

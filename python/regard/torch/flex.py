@@ -51,7 +51,8 @@ def flex_attention(
     refused. The first call with a block mask compares all its places. Rows that see no key are 0.
 
     The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
-    [B, Hq, L] in fp32. AuxRequest(max_scores=True) is refused. kernel_options that choose tiles are ignored, with a
+    [B, Hq, L] in fp32; with AuxRequest(max_scores=True), on CPUs, each row's largest score, which has no gradient, and
+    is -inf for rows that see no key. kernel_options that choose tiles are ignored, with a
     warning, once for each; others are refused. Within torch.compile functions and block masks are what `function` makes
     of them. scale is by default 1 / sqrt(E); with enable_gqa Hq is a multiple of Hkv. key and value may have a batch of
     1, which is that of every query.
@@ -80,11 +81,16 @@ def flex_attention(
     if key.shape[0] != query.shape[0]:
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
     wants_lse = return_lse or (aux is not None and return_aux.lse)
+    wants_max = aux is not None and return_aux.max_scores
+    if wants_max:
+        options["row_max"] = True
     result = in_memory_order(query, key, value, lse=wants_lse, **options)
     if aux is None:
         return result
-    o, lse = result if wants_lse else (result, None)
-    return o, aux(lse=lse)
+    o, *others = result if wants_lse or wants_max else (result,)
+    found = iter(others)
+    names = {"lse": wants_lse, "max_scores": wants_max}
+    return o, aux(**{name: next(found) for name, wanted in names.items() if wanted})
 
 
 def _refuse_sizes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
@@ -120,9 +126,9 @@ def _requested(return_aux: Any, return_lse: bool) -> Any:
         raise wrong_type(f"return_aux is of type {type(return_aux).__name__}; it must be an AuxRequest")
     if return_lse:
         raise invalid("return_lse and return_aux are both given; return_aux=AuxRequest(lse=True) says it alone")
-    unknown = [name for name, wanted in return_aux._asdict().items() if wanted and name != "lse"]
+    unknown = [name for name, wanted in return_aux._asdict().items() if wanted and name not in ("lse", "max_scores")]
     if unknown:
-        raise RefusedError(f"return_aux asks for {', '.join(unknown)}, which is no result here; ask for lse alone")
+        raise RefusedError(f"return_aux asks for {', '.join(unknown)}, which is no result here; lse and max_scores are")
     return theirs.AuxOutput
 
 

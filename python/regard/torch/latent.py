@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from ..call import run_call
 from ..errors import RefusedError
 from ..kv_cache import refuse_no_values
-from .autograd import refuse_tangents, refuse_to_write
+from .autograd import refuse_row_max, refuse_tangents, refuse_to_write
 from .batching import each_rule
 from .encoding import SCHEMA, decode, encode, without_empty_lists
 from .operators import nothing, refuse_devices
@@ -37,8 +37,7 @@ _append_op = torch.ops.regard.latent_append.default
 def latent_attention(
     q: Tensor,
     k: Tensor,
-    lse: Any,
-    dropout_mask: Any,
+    outputs: dict[str, Any],
     generator: torch.Generator | None,
     options: dict[str, Any],
 ) -> Any:
@@ -50,7 +49,6 @@ def latent_attention(
     _refuse_gradients(q, k, *options.values())
     if "dropout" in options or generator is not None:
         seed(options, q, generator)
-    outputs = {"lse": lse, "dropout_mask": dropout_mask}
     if "out" in options:
         out = options.pop("out")
         outputs["out" if isinstance(out, str) else "o"] = out
@@ -89,6 +87,7 @@ def _refuse_gradients(*given: Any) -> None:
 
 def _operated(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     refuse_own_functions({"q": q, "k": k, **options})
+    refuse_row_max(outputs)
     requested = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
     o, lse, mask = _attention_op(q, k, *_encoded(options | requested, q))
     results = (o, *([lse] if outputs["lse"] else []), *([mask] if outputs["dropout_mask"] else []))
@@ -97,6 +96,7 @@ def _operated(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, 
 
 def _appended(q: Tensor, k: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     refuse_own_functions({"q": q, "k": k, **options})
+    refuse_row_max(outputs)
     if outputs["dropout_mask"]:
         raise RefusedError(
             "dropout_mask cannot be returned together with new tokens where PyTorch compiles or traces: leave it "

@@ -23,10 +23,13 @@ from .shapes import Sizes
 from .tensors import INPUTS, bare, tensor_names
 
 _DEVICES = ("cpu", "cuda")
+_OTHERS = {"dropout_mask": torch.uint8, "row_max": torch.float32}  # results without gradients
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 
 # torch.library.custom_op would do the same in one step, but each call would cost three times as much.
-torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {SCHEMA}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(
+    FORWARD, f"(Tensor q, Tensor k, Tensor v, {SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)", tags=_TAGS
+)
 torch.library.define(
     BACKWARD,
     f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {SCHEMA}, str wanted, "
@@ -54,22 +57,30 @@ def _run_forward(
     whole: Sequence[int],
     real: Sequence[float],
     text: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """o, lse, and the dropout mask, which has no elements unless it is requested."""
+) -> tuple[Tensor, ...]:
+    """o, lse, the dropout mask and row_max; these two have no elements unless they are requested."""
     options = _decoded(tensors, whole, real, text)
     outputs: dict[str, Any] = {"lse": True}
-    outputs.update({name: options.pop(name) for name in ("dropout_mask", "out") if name in options})
+    outputs.update({name: options.pop(name) for name in (*_OTHERS, "out") if name in options})
     options = {name: bare(option) for name, option in options.items()}
-    o, lse, *mask = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
-    return o, lse, mask[0] if mask else nothing(q, torch.uint8)
+    o, lse, *others = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    found = iter(others)
+    return o, lse, *[next(found) if outputs.get(name) else nothing(q, dtype) for name, dtype in _OTHERS.items()]
 
 
-def _forward_without_memory(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward_without_memory(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, ...]:
     options = decode(*encoded)
     refuse_devices({"q": q, "k": k, "v": v, **options})
     sizes = Sizes(q, k, v, options)
-    mask = sizes.dropout_mask() if options.get("dropout_mask") else nothing(q, torch.uint8)
-    return sizes.o(), sizes.lse(), mask
+    others = [getattr(sizes, name)() if options.get(name) else nothing(q, dtype) for name, dtype in _OTHERS.items()]
+    return sizes.o(), sizes.lse(), *others
+
+
+def without_unrequested(results: tuple[Tensor, ...], outputs: dict[str, Any]) -> Any:
+    """The results of the operator, as `attention` returns them; outputs: what was requested, by name."""
+    o, *others = results
+    found = (o, *[other for name, other in zip(("lse", *_OTHERS), others) if outputs[name]])
+    return found if len(found) > 1 else o
 
 
 def _run_backward(
@@ -88,7 +99,7 @@ def _run_backward(
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """The gradients of q, k, v, and of the options that `wanted` names, in its order."""
     options = _decoded(tensors, whole, real, text)
-    for name in ("dropout_mask", "out"):  # of forward
+    for name in (*_OTHERS, "out"):  # of forward
         options.pop(name, None)
     names = tensor_names(options)
     others = [options.pop(name) for name in names]
@@ -143,9 +154,9 @@ def nothing(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
-    o, lse, mask = output
+    o, lse, *others = output
     ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(mask)
+    ctx.mark_non_differentiable(*others)
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
 

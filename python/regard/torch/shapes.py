@@ -42,5 +42,8 @@ class Sizes:
     def lse(self) -> Tensor:
         return self.q.new_empty(self.rows(), dtype=torch.float32)
 
+    def row_max(self) -> Tensor:
+        return self.lse()
+
     def dropout_mask(self) -> Tensor:
         return self.q.new_empty((*self.rows(), self.keys()), dtype=torch.uint8)

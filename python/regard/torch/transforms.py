@@ -11,7 +11,7 @@ from ..errors import InvalidError
 from ..unknown import known
 from .autograd import forward_mode, learned_of, second_derivative
 from .encoding import Encoded, decode, encode, without_empty_lists
-from .operators import attention_op, backward_op
+from .operators import attention_op, backward_op, without_unrequested
 from .tensors import refuse_own_functions, tensor_names
 
 _KNOWN = known()  # None means the default for these; an unknown option is passed on and refused
@@ -29,9 +29,9 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.encoded, q, k, v, *tensors = inputs
-        o, lse, mask = output
+        o, lse, *others = output
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(mask)
+        ctx.mark_non_differentiable(*others)
         ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
     @staticmethod
@@ -77,10 +77,9 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     given = {name: option for name, option in options.items() if option is not None or name not in _KNOWN}
     encoded = encode({**given, **requested})
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
+        results = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
     else:
         if torch.compiler.is_exporting():
             encoded = without_empty_lists(encoded, q)
-        o, lse, mask = attention_op(q, k, v, *encoded)
-    results = (o, *([lse] if outputs["lse"] else []), *([mask] if outputs["dropout_mask"] else []))
-    return results if len(results) > 1 else o
+        results = attention_op(q, k, v, *encoded)
+    return without_unrequested(results, outputs)

@@ -186,3 +186,21 @@ def test_lse_has_a_gradient(random):
             numpy.testing.assert_allclose(gradient, correct, rtol=1e-4, atol=1e-4)
     mapped = jax.vmap(jax.grad(lambda q: attend(q[None], k[:1], v[:1])[1].sum()))(q)
     close(mapped[1], jax.grad(lambda q: attend(q, k[:1], v[:1])[1].sum())(q[1:])[0])
+
+
+def test_row_max(random):
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
+
+    def call(q):
+        return regard.jax.attention(q, k, v, causal=True, lse=True, row_max=True)
+
+    o, lse, row_max = jax.jit(call)(q)
+    expected = regard.attention(*(numpy.asarray(x) for x in (q, k, v)), causal=True, row_max=True)[1]
+    numpy.testing.assert_array_equal(row_max, expected)
+    assert (row_max <= lse).all()
+    several = jax.vmap(call)(jnp.stack([q, 2 * q]))[2]
+    numpy.testing.assert_allclose(several, jnp.stack([row_max, 2 * row_max]), rtol=1e-6)
+    without = jax.grad(lambda q: regard.jax.attention(q, k, v, causal=True).sum())(q)
+    numpy.testing.assert_array_equal(jax.grad(lambda q: call(q)[0].sum())(q), without)
+    with pytest.raises(NotImplementedError, match="row_max has no gradient: pass on jax.lax.stop_gradient of it"):
+        jax.grad(lambda q: call(q)[2].sum())(q)

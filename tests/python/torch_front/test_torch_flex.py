@@ -42,7 +42,7 @@ def formula(q, k, v, score, keep, scale):
     s = torch.einsum("bhqd,bhkd->bhqk", q, k.repeat_interleave(2, 1)) * scale
     places = torch.meshgrid(*map(torch.arange, s.shape), indexing="ij")
     s = torch.where(keep(*places), score(s, *places), -torch.inf)
-    return s.softmax(-1).nan_to_num() @ v.repeat_interleave(2, 1), s.logsumexp(-1)
+    return s.softmax(-1).nan_to_num() @ v.repeat_interleave(2, 1), s.logsumexp(-1), s.amax(-1)
 
 
 def test_arguments_are_those_of_pytorch():
@@ -67,6 +67,13 @@ def test_results_are_those_of_pytorch(monkeypatch):
     torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(ours.lse, aux.lse)
     assert type(ours) is type(aux) and ours.max_scores is None
+    options["return_aux"] = AuxRequest(max_scores=True)
+    _, largest = regard.torch.flex_attention(*drawn(), **options)
+    options["return_aux"] = AuxRequest(lse=True, max_scores=True)
+    _, both = regard.torch.flex_attention(*drawn(), **options)
+    assert largest.lse is None and torch.equal(largest.max_scores, both.max_scores) and torch.equal(both.lse, ours.lse)
+    _, _, rows = formula(*drawn(), mod, keep, 0.3)
+    torch.testing.assert_close(both.max_scores, rows)
     del options["return_aux"]
     o, lse = regard.torch.flex_attention(*drawn(), return_lse=True, **options)
     assert torch.equal(o, actual) and torch.equal(lse, ours.lse)
@@ -77,7 +84,7 @@ def test_results_are_those_of_pytorch(monkeypatch):
 def test_gradients_are_those_of_autograd(batch_k):
     inputs = drawn(batch_k, requires_grad=True)
     o, lse = regard.torch.flex_attention(*inputs, score, MASK, 0.3, True, True)
-    expected, expected_lse = formula(*inputs, score, keep, 0.3)
+    expected, expected_lse, _ = formula(*inputs, score, keep, 0.3)
     torch.testing.assert_close(o, expected)
     torch.testing.assert_close(lse, expected_lse)
     grad_o = torch.randn_like(o)
@@ -139,7 +146,6 @@ def but_one(b, h, q, kv):
             {"block_mask": create_block_mask(flex_functions.causal, 3, 1, L, S, device="cpu")},
             r"block_mask is of \[3, 1\] sequences and heads; it must be of \[2, 4\], or of 1 of each",
         ),
-        ({"return_aux": AuxRequest(max_scores=True)}, "return_aux asks for max_scores, which is no result here; ask"),
         ({"return_aux": AuxRequest(lse=True), "return_lse": True}, "return_lse and return_aux are both given; "),
         ({"return_aux": True}, "return_aux is of type bool; it must be an AuxRequest"),
         ({"kernel_options": {"BACKEND": "FLASH"}}, "kernel_options asks for BACKEND='FLASH' of PyTorch; leave it out"),
@@ -217,9 +223,12 @@ def test_replaced_in_place():
             theirs.flex_attention(*drawn(), enable_gqa=True)
         assert (block.computed, inner.computed) == (1, 1) and theirs.flex_attention is not THEIRS
         with pytest.raises(NotImplementedError, match="not supported on CPU"):  # by PyTorch's own
-            theirs.flex_attention(*drawn(), enable_gqa=True, return_aux=AuxRequest(max_scores=True))
+            options = {"BACKEND": "TRITON"}
+            theirs.flex_attention(
+                *drawn(), enable_gqa=True, return_aux=AuxRequest(max_scores=True), kernel_options=options
+            )
         assert block.computed == 1
-        assert list(block.handed_back) == ["return_aux asks for max_scores, which is no result here; ask for lse alone"]
+        assert list(block.handed_back) == ["kernel_options asks for BACKEND='TRITON' of PyTorch; leave it out"]
     assert theirs.flex_attention is THEIRS
     assert torch.equal(o, regard.torch.flex_attention(*drawn(), score_mod=score, enable_gqa=True))
     with (

@@ -63,6 +63,25 @@ def test_vmap_over_any_dimension_in_any_layout(layout, axes):
     close(got, torch.stack([call(q) for q in examples], 1))
 
 
+def test_row_max():
+    def largest(q, k):
+        return attention(q, k, k, row_max=True)
+
+    expected = torch.stack([largest(q, k)[1] for q, k in zip(Q, K)])
+    assert torch.equal(vmap(largest)(Q, K)[1], expected)
+    bias = BIAS.expand(3, 1, -1, -1, -1)  # one for each example
+    both = vmap(lambda q, bias: attention(q, K[0], K[0], lse=True, bias=bias, row_max=True))(Q, bias)
+    one = attention(Q[0], K[0], K[0], lse=True, bias=BIAS, row_max=True)
+    assert all(torch.equal(several[0], single) for several, single in zip(both, one, strict=True))
+    q = Q[0].clone().requires_grad_()
+    o, row_max = largest(q, K[0])
+    assert o.requires_grad and not row_max.requires_grad and torch.equal(row_max, expected[0])
+    assert torch.equal(grad(lambda q: largest(q, K[0])[0].sum())(Q[0]), torch.autograd.grad(o.sum(), q)[0])
+    with torch._subclasses.FakeTensorMode():
+        o, row_max = largest(torch.empty(2, 9, 4, 16), torch.empty(2, 11, 2, 16))
+    assert o.shape == (2, 9, 4, 16) and row_max.shape == (2, 4, 9) and row_max.dtype == torch.float32
+
+
 def test_vmap_over_packed_sequences():
     q, k = Q.flatten(1, 2), K.flatten(1, 2)
     for kind in (list, tuple, torch.tensor):
