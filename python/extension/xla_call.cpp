@@ -116,8 +116,8 @@ void bind(const Buffers& buffers, const std::vector<regard_role>& roles, const A
 }  // namespace
 
 Asked asked_by(const Call& call) {
-  return {text(call, "problem"), text(call, "inputs"), text(call, "outputs"),
-          text(call, "target"),  text(call, "family"), number(call, "threads")};
+  return {text(call, "problem"), text(call, "inputs"),    text(call, "outputs"),  text(call, "target"),
+          text(call, "family"),  text(call, "functions"), number(call, "threads")};
 }
 
 regard_arguments arguments_of(const Call& call, const Planned& planned) {

@@ -26,7 +26,8 @@ std::vector<regard_role> roles_of(std::string_view names) {
 
 std::string key_of(const Asked& asked) {
   std::string key;
-  for (const std::string_view part : {asked.problem, asked.inputs, asked.outputs, asked.target, asked.family})
+  for (const std::string_view part :
+       {asked.problem, asked.inputs, asked.outputs, asked.target, asked.family, asked.functions})
     key.append(part).push_back('\n');
   return key.append(std::to_string(asked.threads));
 }
@@ -34,10 +35,12 @@ std::string key_of(const Asked& asked) {
 }  // namespace
 
 Planned::Planned(const Asked& asked) : inputs(roles_of(asked.inputs)), outputs(roles_of(asked.outputs)) {
-  const std::string text(asked.problem), target(asked.target), family(asked.family);
+  const std::string text(asked.problem), target(asked.target), family(asked.family),
+      functions(asked.functions);
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   if (!target.empty()) options.target = target.c_str();
   if (!family.empty()) options.family = family.c_str();
+  if (!functions.empty()) options.functions = functions.c_str();
   options.threads = asked.threads;
   check(regard_problem_parse(text.c_str(), &problem));
   const regard_status status = regard_plan_create(problem, &options, &plan);

@@ -16,8 +16,8 @@ namespace regard::python::xla {
 /// What a program carries.
 struct Asked {
   std::string_view problem;
-  std::string_view inputs, outputs;  // roles by name, separated by blanks
-  std::string_view target, family;   // of the plan; "" lets the library choose
+  std::string_view inputs, outputs;            // roles by name, separated by blanks
+  std::string_view target, family, functions;  // of the plan; "" lets the library choose
   std::int32_t threads = 0;
 };
 

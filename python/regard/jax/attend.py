@@ -117,7 +117,7 @@ def attention(
         arrays["v"] = _array("v", v)
     if "layout" not in options and arrays["q"].ndim == arrays["k"].ndim == 4:
         warn_if_swapped(*arrays["q"].shape[1:3], *arrays["k"].shape[1:3])
-    target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    target, family, functions = (hashable(name, options.pop(name, None)) for name in ("target", "family", "functions"))
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
     refuse_others(options)
@@ -133,7 +133,7 @@ def attention(
     words = words_among(options)
     optional = {"lse": lse, "dropout_mask": dropout_mask, "row_max": row_max}
     requested = tuple(name for name, asked in optional.items() if switch(name, asked))
-    call = Call("fwd", tuple(arrays), words, requested, target, family, threads)
+    call = Call("fwd", tuple(arrays), words, requested, target, family, threads, functions)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results
 
@@ -153,11 +153,6 @@ def refuse_others(options: dict[str, Any]) -> None:
         raise invalid(f"{name} is not an option: results of JAX are new arrays")
     if "stream" in options:
         raise invalid("stream is not an option: a program runs in the stream that XLA chooses")
-    if options.get("functions") is not None:
-        raise invalid(
-            "functions is not an option: a compiled program does not carry it; regard.explain says how functions are "
-            "computed"
-        )
     if "dtype" in options:
         raise invalid("dtype is not an option: JAX has every type that attention takes")
     if not isinstance(options.get("out", ""), (str, type(None))):

@@ -42,7 +42,7 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     RefusedError (a NotImplementedError) for what nothing here solves. Errors that only show when a program runs are
     raised by JAX, as those of `attention`.
     """
-    target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    target, family, functions = (hashable(name, options.pop(name, None)) for name in ("target", "family", "functions"))
     threads = whole("threads", options.pop("threads", None) or 0)
     refuse_others(options)
     refuse_unknown(options)
@@ -56,6 +56,6 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     if not needed[1]:
         raise invalid(f"{needed[0]} needed: the cache and the new tokens")
     new |= arrays_among(options)
-    call = Call("append", (*cache, *new), words_among(options), (), target, family, threads)
+    call = Call("append", (*cache, *new), words_among(options), (), target, family, threads, functions)
     results: Arrays = _compiled(call, tuple(cache.values()), *new.values())
     return results

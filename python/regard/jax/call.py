@@ -25,6 +25,7 @@ class Call(NamedTuple):
     target: str | None
     family: str | None
     threads: int
+    functions: str | None = None  # how score and keep are computed
 
     @property
     def layout(self) -> str:

@@ -53,7 +53,7 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
     The only part that depends on this machine is the size of the scratch memory. An exported program may run where that
     is too small, and the handler then allocates it (python/extension/xla_workspace.h).
     """
-    plan_options = (target, call.family, call.threads)
+    plan_options = (target, call.family, call.threads, call.functions)
     scratch = 0 if refused else plan_of(request._replace(plan_options=plan_options)).workspace_bytes
     made = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
     # Rows that no kernel writes have to be zero: such a result is aliased to an input of zeros.
@@ -80,6 +80,7 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
             outputs=" ".join((*request.outputs, *changed)),
             target=call.target or "",
             family=call.family or "",
+            functions=call.functions or "",
             threads=numpy.int32(call.threads),
         )
         return tuple(found[: len(results)])  # platforms differ in their scratch memory

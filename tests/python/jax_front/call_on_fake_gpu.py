@@ -48,7 +48,7 @@ def memory(size):
 
 def call(problem, inputs, outputs, target="", family="", scratch=1 << 20, **more):
     text = {"problem": problem, "inputs": " ".join(inputs), "outputs": " ".join(outputs), "target": target}
-    text |= {"family": family, "threads": 0}
+    text |= {"family": family, "functions": "", "threads": 0}
     of = regard.Problem(problem).tensors
     arrays = [
         [(F32 if of[name].dtype == "fp32" else BF16, of[name].shape, memory(1 << 20)) for name in names]

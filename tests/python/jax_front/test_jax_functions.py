@@ -242,10 +242,29 @@ def straight_through(x):
 straight_through.defvjp(lambda x: (straight_through(x), None), lambda _, g: (g,))
 
 
-def test_how_functions_are_computed_is_no_option():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_how_functions_are_computed(compiled):
     q, k, v = drawn()
-    with pytest.raises(ValueError, match="functions is not an option: a compiled program does not carry it; regard.ex"):
-        regard.jax.attention(q, k, v, keep="kv<=q", functions="interpreted")
+
+    def of(functions):
+        def call(q):
+            return regard.jax.attention(q, k, v, score="s*0.5", keep="kv<=q", functions=functions, lse=True)
+
+        return (jax.jit(call) if compiled else call)(q)
+
+    with pytest.raises(NotImplementedError, match="no word says score"):
+        of("words")
+    for one, other in zip(of("interpreted"), of(None), strict=True):
+        assert (one == other).all()
+
+    def gradient(functions):
+        return jax.grad(lambda q: regard.jax.attention(q, k, v, keep="kv<=q", functions=functions).sum())(q)
+
+    numpy.testing.assert_allclose(gradient("words"), gradient("interpreted"), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="did you mean 'words'"):
+        of("word")
+    with pytest.raises(ValueError, match="is for a problem with score or keep"):
+        regard.jax.attention(q, k, v, functions="bits")
 
 
 def branch(b, h, q, kv):
