@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "base/text.h"
 #include "plan/fallback.h"
+#include "plan/function_words.h"
 #include "plan/kernel_finder.h"
 #include "plan/plan.h"
 
@@ -33,6 +34,18 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   const Result<Plan> planned = plan(example_of(signature), target, options);
   if (!planned) return planned.error().message;
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
+}
+
+/// Puts words in the place of functions, as plans do. Plans of a mask that becomes bits begin with a stage of
+/// its own: its problem is added to `masks`.
+void put_words(Signature& one, std::vector<Problem>& masks) {
+  if (one.score.empty() && one.keep.empty()) return;
+  const Problem example = example_of(one);
+  Result<FunctionWords> found = in_words(example);
+  if (!found) found = in_bits(example);
+  if (!found) return;  // only generic kernels take it
+  if (found->mask) masks.push_back(example);
+  one = signature(found->problem);
 }
 
 class Selector {
@@ -102,21 +115,31 @@ class Selector {
                       bool& something_is_left) {
     std::vector<Variant> products = variants.products;
     SignatureSet asked;
+    std::vector<Problem> masks;
     for (Variant& product : products) {
       std::erase_if(product.signatures, [this](const Signature& one) { return is_excluded(one); });
       asked.insert(product.signatures.begin(), product.signatures.end());
+      for (Signature& one : product.signatures) put_words(one, masks);
     }
     if (asked.empty()) return {};
     something_is_left = true;
     KernelFinder finder(products, numbers_);
     for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
       const Target& target = *manifest_.targets[i];
-      const KernelFinder::Needed needed = finder.on(target, interrupted);
+      KernelFinder::Needed needed = finder.on(target, interrupted);
       if (interrupted()) return interruption_of_selection();
-      for (const std::uint64_t number : needed.numbers) kernels_[i].ask(number, variants.line);
+      std::vector<std::uint64_t>& numbers = needed.numbers;
+      for (const Problem& mask : masks) {
+        const Result<Plan> planned = plan(mask, target, {.functions = FunctionsBy::bits});
+        if (is_scarce(planned)) return tl::unexpected(planned.error());
+        if (!planned) continue;
+        const std::uint64_t first = numbers_.number_of(planned->stages.front().key);
+        if (std::ranges::find(numbers, first) == numbers.end()) numbers.push_back(first);
+      }
+      for (const std::uint64_t number : numbers) kernels_[i].ask(number, variants.line);
       Selection::Count& count = sum.counts[i];
       count.asked = asked.size();
-      count.kernels = needed.numbers.size();
+      count.kernels = numbers.size();
       count.unserved = needed.unserved;
       if (needed.first_unserved) {
         const auto of = std::ranges::find_if(products, [&](const Variant& product) {

@@ -18,6 +18,7 @@
 #include "engine/remote_store.h"
 #include "engine/tiers.h"
 #include "plan/variant_text.h"
+#include "problem/functions.h"
 
 namespace regard {
 namespace {
@@ -166,8 +167,11 @@ Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key, bool* 
 }
 
 std::string how_to_declare(const Plan& plan) {
+  const Problem& given = given_problem(plan);
+  const std::string line =
+      has_function(given) ? fmt::format("problems = [\"{}\"]", print(given)) : as_variant(signature(given));
   return fmt::format("; in the manifest of a bundle for {}, a table [[variants]] with {} would add it",
-                     plan.target->name, as_variant(signature(plan.problem)));
+                     plan.target->name, line);
 }
 
 }  // namespace regard

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "problem/functions.h"
+
 namespace regard {
 
 /// A probability or a cap; a page size.
@@ -9,6 +11,25 @@ template <class Value>
 constexpr Value present = 0.5;
 template <>
 constexpr std::int64_t present<std::int64_t> = 16;
+
+namespace {
+
+/// A signature has no numbers: its functions have literals, which are numbers of a problem.
+void take_numbers(Problem& problem) {
+  if (!has_function(problem)) return;
+  const Result<FunctionTexts> texts = canonical({std::string(problem.score.view()),
+                                                 std::string(problem.keep.view()),
+                                                 std::string(problem.tensors.view()),
+                                                 std::string(problem.grads.view()),
+                                                 {}},
+                                                Numbers::of_problem);
+  if (!texts) return;  // validate() says why
+  problem.score = InternedText(texts->score);
+  problem.keep = InternedText(texts->keep);
+  problem.numbers = texts->numbers;
+}
+
+}  // namespace
 
 Problem example_of(const Signature& signature) {
   Problem problem;
@@ -32,6 +53,7 @@ Problem example_of(const Signature& signature) {
 #undef REGARD_COPY_SIGNATURE
 #undef REGARD_COPY_PRESENCE
 #undef REGARD_COPY_SHAPE
+  take_numbers(problem);
   return problem;
 }
 

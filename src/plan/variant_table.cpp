@@ -15,6 +15,7 @@ Result<std::string> word_of(const TomlValue& value, const toml::node& item) {
   if (const auto number = item.value_exact<std::int64_t>()) return fmt::format("{}={}", value.key, *number);
   if (const auto text = item.value_exact<std::string>()) {
     if (value.key == "pass" || value.key == "dtype") return *text;
+    if (text->find(' ') != std::string::npos) return fmt::format("{}=\"{}\"", value.key, *text);
     return fmt::format("{}={}", value.key, *text);
   }
   return tl::unexpected(value.wrong("a string, a whole number, true or false, or a list of them").value());

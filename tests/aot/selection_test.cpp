@@ -180,6 +180,32 @@ TEST(Selection, OfProblemsIsWhatPlansChoose) {
   }
 }
 
+// Words take the place of functions, and a mask that becomes bits has a stage in front, whatever its numbers.
+TEST(Selection, OfFunctionsIsWhatPlansOfThemChoose) {
+  const std::string table = "[[variants]]\ndtype = \"bf16\"\nd = 64\npass = [\"fwd\", \"bwd\"]\n";
+  const Selected bits(table + "keep = \"doc[b,q] == doc[b,kv] && q-kv < 64\"\ntensors = \"doc:int32[2]\"\n"),
+      window(table + "keep = \"kv<=p && p-kv<9\"\n"), score(table + "score = \"s*s\"\n");
+  for (const std::string of : {"fwd", "bwd"})
+    for (const std::size_t i : {0, 1}) {
+      const Target& on = target(i == 0 ? "sm_90a" : "cpu-avx2");
+      const std::string shape = of + " bf16 d=64 b=3 h=2 s=900 ";
+      for (const auto& [selected, text] :
+           {std::pair{&bits, "keep=doc[b,q]==doc[b,kv]&&q-kv<7 tensors=doc:int32[2]"},
+            std::pair{&window, "keep=kv<=p&&p-kv<70"}}) {
+        ASSERT_TRUE(selected->selection) << selected->refusal();
+        const Result<Plan> planned = plan(*parse(shape + text), on, {});
+        ASSERT_TRUE(planned) << text;
+        for (const Stage& stage : planned->stages)
+          EXPECT_THAT(selected->kernels(i), testing::Contains(print(stage.key))) << text;
+      }
+    }
+  ASSERT_TRUE(score.selection) << score.refusal();
+  EXPECT_THAT(score.kernels(1),
+              ElementsAre(HasSubstr("cpu_generic_backward"), HasSubstr("cpu_generic_forward")));
+  EXPECT_EQ(score.count(0, 0).unserved, 2U);
+  EXPECT_THAT(score.count(0, 0).why, HasSubstr("it does not take score yet"));
+}
+
 TEST(Selection, OfProblemsIsFewerThanOfTheirSignatures) {
   const Selected problem("[[variants]]\nproblems = [\"fwd bf16 b=2 h=16 s=4096 d=128 mask=causal\"]\n");
   ASSERT_TRUE(problem.selection) << problem.refusal();

@@ -126,6 +126,14 @@ def test_what_is_to_be_declared_is_what_was_asked_for(build, refused, problem, f
     assert sentence.count("would add it") == 1
 
 
+def test_a_function_is_to_be_declared_with_its_problem(build, refused):
+    problem = "fwd fp32 b=1 h=1 s=24 d=60 keep=m[q//4,kv//4] tensors=m:bool[2]"
+    settings = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_BUILT_IN": "off", "REGARD_BUNDLE_PATH": build("error")}
+    sentence = refused("run", problem, code=3, **settings)
+    assert 'a table [[variants]] with problems = ["fwd fp32 ' in sentence
+    assert f'{problem.partition("d=60 ")[2]}"] would add it' in sentence and sentence.count("would add it") == 1
+
+
 def test_a_mask_that_hides_nothing_is_declared_with_the_mask(regard, regard_json, tmp_path):
     (tmp_path / "te.toml").write_text(
         '[build]\ntargets = ["cpu-generic"]\nundeclared = "error"\n'
