@@ -15,6 +15,7 @@ from .attention import attention, attention_varlen  # noqa: E402
 from .caching import append  # noqa: E402
 from .cascade import cascade_attention  # noqa: E402
 from .flex import flex_attention, replace_flex  # noqa: E402
+from .masks import mask  # noqa: E402
 from .merging import merge  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402
@@ -29,6 +30,7 @@ __all__ = [
     "cascade_attention",
     "flex_attention",
     "function",
+    "mask",
     "merge",
     "replace_flex",
     "replace_sdpa",

@@ -98,17 +98,11 @@ def _refuse_blocks(mask: Any) -> None:
     if listed.shape[2] != -(-rows // block_rows) or listed.shape[3] != -(-keys // block_keys):
         raise invalid("block_mask has other blocks than its seq_lengths; make it with create_block_mask")
     hidden = ~listed if full is None else ~(listed | full)
-    device = listed.device
-    h, key = (torch.arange(n, dtype=torch.int32, device=device) for n in (listed.shape[1], keys))
     for b in range(listed.shape[0]):  # one row of blocks of a sequence at a time, for little memory
         for block in range(listed.shape[2]):
             first = block * block_rows
-            row = torch.arange(first, min(first + block_rows, rows), dtype=torch.int32, device=device)
-            batch = torch.tensor([b], dtype=torch.int32, device=device)
-            places = torch.meshgrid(batch, h, row, key, indexing="ij")
-            with _Indices():
-                seen = torch.vmap(mask.mask_mod)(*[place.reshape(-1) for place in places])
-            seen = seen.reshape(len(h), len(row), keys).transpose(1, 2)
+            places = range(listed.shape[1]), range(first, min(first + block_rows, rows))
+            seen = seen_places(mask.mask_mod, b, *places, keys, listed.device).transpose(1, 2)
             wrong = _in_blocks(seen, block_keys, False).any(-1) & hidden[b, :, block]
             if full is not None:
                 wrong |= ~_in_blocks(seen, block_keys, True).all(-1) & full[b, :, block]
@@ -118,6 +112,16 @@ def _refuse_blocks(mask: Any) -> None:
                     "function must say all, such as with blocks[b, h, q_idx // 128, kv_idx // 128] of a tensor that it "
                     "closes over"
                 )
+
+
+def seen_places(mask_mod: Any, b: int, heads: range, rows: range, keys: int, device: Any) -> Tensor:
+    """What a function says of these places of a sequence: [heads, rows, keys]."""
+    ranges = range(b, b + 1), heads, rows, range(keys)
+    numbers = [torch.arange(some.start, some.stop, dtype=torch.int32, device=device) for some in ranges]
+    places = torch.meshgrid(*numbers, indexing="ij")
+    with _Indices():
+        seen: Tensor = torch.vmap(mask_mod)(*[place.reshape(-1) for place in places])
+    return seen.reshape(len(heads), len(rows), keys)
 
 
 def _in_blocks(seen: Tensor, block_keys: int, after: bool) -> Tensor:
