@@ -97,9 +97,13 @@ def _dtype_of(name: str, array: Any) -> Any:
         raise invalid(f"{name} is an array without a dtype: {first_line(error)}") from error
 
 
-@lru_cache(maxsize=256)
 def _name_of(dtype: Any) -> str:
+    if isinstance(dtype, numpy.dtype):
+        return _name_of_numpy(dtype)
     return str(dtype).rpartition(".")[2]
+
+
+_name_of_numpy = lru_cache(maxsize=256)(str)  # which takes microseconds
 
 
 def dtype_name(name: str, array: Any) -> str:
