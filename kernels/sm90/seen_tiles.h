@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/sm90/mask_bits.h"
+#include "kernels/tile_map.h"
 
 namespace regard {
 
@@ -11,6 +12,23 @@ static_assert(!config::bits || !(eight_bits || cluster > 1));
 struct SeenOfTile {
   bool any, all;
 };
+
+/// Asks the map of the bits, by a single thread.
+REGARD_DEVICE SeenOfTile ask_map(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
+                                 i32 key) {
+  const i32 rows = pack_gqa ? 1 << a.row_bits : block_q, end = min(key + block_k, work.sequence.sk),
+            end_row = min(work.first_row + rows, work.sequence.sq);
+  const bool share = !pack_gqa || a.bits.head == 0;
+  end_head = share ? work.head + 1 : min(end_head, work.head + (block_q >> a.row_bits));
+  SeenOfTile seen{false, true};
+#pragma unroll 1
+  for (i32 head = work.head; head < end_head; ++head) {
+    const TileLines lines = tile_map_of(a, work.sequence.batch, head).of_rows(work.first_row, end_row);
+    seen.any |= lines.first_seen(key, end) < end;
+    seen.all &= lines.whole(key, end);
+  }
+  return seen;
+}
 
 /// Asks the bits of a tile, by a whole warp: four lanes for each row. `end_head`: past the last one of the
 /// block.
@@ -29,6 +47,11 @@ REGARD_DEVICE SeenOfTile ask_bits(const Sm90ForwardArguments& a, const Sm90Forwa
     all &= bits | ~of_tile;
   }
   return {__any_sync(whole_warp, any != 0) != 0, __any_sync(whole_warp, all != ~0u) == 0};
+}
+
+/// Whether finding the tiles takes long.
+REGARD_DEVICE bool asks_bits(const Arguments& a) {
+  return config::bits && a.tile_map == 0;
 }
 
 /// The tiles of a block of work that some of its rows see, from the last to the first.
@@ -57,8 +80,10 @@ class SeenTiles {
 #pragma unroll 1
     for (i32 word = 0; word * 32 < tiles.end; ++word) {
       SeenOfTile mine{false, false};  // of the tile that has the lane's bit
+      if (a.tile_map != 0 && tiles.contain(word * 32 + lane))
+        mine = ask_map(a, work, end_head, work.first_key + (word * 32 + lane) * block_k);
 #pragma unroll 1
-      for (i32 i = 0; i < wave; ++i) {
+      for (i32 i = 0; a.tile_map == 0 && i < wave; ++i) {
         const i32 tile = word * 32 + i;
         if (!tiles.contain(tile)) continue;
         const SeenOfTile seen = ask_bits(a, work, end_head, work.first_key + tile * block_k);
