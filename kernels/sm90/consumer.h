@@ -87,7 +87,7 @@ class ForwardConsumer {
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     if constexpr (alibi) slopes_ = slopes_of(given);
     if constexpr (config::dropout) random_ = random_of(a_, given.work.sequence.batch, given.work.head);
-    if constexpr (config::bits && !wide_heads) bits_ = bits_of(given);
+    if constexpr (masked_by_row && !wide_heads) find_rows_of_mask(given);
     ForwardScores s;
     ForwardP p{};
     float factor[2];  // of O
@@ -104,7 +104,7 @@ class ForwardConsumer {
     // Below it every row has seen keys; for 8-bit types, which have little headroom, all keys of a tile.
     const i32 settled = safe_softmax ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
     wait_for_q(turn);
-    load_bits(given, tile);
+    load_mask(given, tile);
     bool hidden = passes_first_scores && uniform(tile >= visible.end);
     if (hidden) {
       done_with_last_o(turn);
@@ -142,7 +142,7 @@ class ForwardConsumer {
       begin_output(o, p);
       if constexpr (pingpong)
         named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
-      load_bits(given, tile);
+      load_mask(given, tile);
       wgmma_wait<1>();
 #pragma unroll
       for (i32 i = 0; !peel_first && i < block_k / 2; ++i) s[i] = next[i];
@@ -178,7 +178,7 @@ class ForwardConsumer {
                             const VisibleTiles& visible, i32 tile, i32 settled, const Draw& draw) {
     bool whole = visible.is_whole(tile), stale;
     u32 seen[2];
-    if constexpr (config::bits) {
+    if constexpr (masked_by_row) {
       find_seen(seen, given, tile, whole);
       whole = whole && given.shows_all(tile);
       stale = !given.safe_softmax && !begins(rows, seen) && (!alibi || slopes_.fall(tile * block_k));
@@ -186,15 +186,15 @@ class ForwardConsumer {
       stale = whole && tile < settled && (!alibi || slopes_.fall(tile * block_k));
     }
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
-    if constexpr (config::bits) {
+    if constexpr (masked_by_row) {
 #pragma unroll
       for (float& x : row_max) x = x == -infinity ? 0.f : x;  // of rows that have seen nothing yet
     }
-    if (config::softcap && !has_bias && stale && (!config::bits || whole) && scores_.all_near_0(s)) {
+    if (config::softcap && !has_bias && stale && (!masked_by_row || whole) && scores_.all_near_0(s)) {
       draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product, i32, i32) { return scores_.apply_near_0(product); });
-    } else if (alibi && !config::softcap && !eight_bits && stale && (!config::bits || whole)) {
+    } else if (alibi && !config::softcap && !eight_bits && stale && (!masked_by_row || whole)) {
       draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              slopes_.before_diagonal(scores_.scale_before_bias(), tile * block_k));
@@ -202,9 +202,9 @@ class ForwardConsumer {
       const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
       if constexpr (alibi) slopes_.add(s, scores_.scale_before_bias(), tile * block_k);
-      if (config::bits && !whole) hide_unseen(s, seen);
+      if (masked_by_row && !whole) hide_unseen(s, seen);
       if (!stale) {
-        if (!config::bits && !whole) hide(s, tile, given.work);
+        if (!masked_by_row && !whole) hide(s, tile, given.work);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         float part = 0;
@@ -265,26 +265,28 @@ class ForwardConsumer {
     mask(s, tile * block_k, rows, window_of(work, a_));
   }
 
-  REGARD_DEVICE MaskBits bits_of(const Turn& given) const {
+  /// Finds where the bits of the thread's rows are, and their ranges.
+  REGARD_DEVICE void find_rows_of_mask(const Turn& given) {
     const Sm90ForwardWork& work = given.work;
-    const u32* rows[2];
+    const u32* words[2];
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
       const Row row = row_of(work, half);
       const i32 head = pack_gqa ? min(row.head, given.end_head - 1) : row.head;
-      rows[half] = words_of_row(a_, work.sequence, head, row.row);
+      if constexpr (config::bits) words[half] = words_of_row(a_, work.sequence, head, row.row);
+      if constexpr (config::ranges) ranges_[half] = range_of_row(a_, work.sequence, work.first_key, row.row);
     }
-    return {rows, work.sequence.sk};
+    if constexpr (config::bits) bits_ = {words, work.sequence.sk};
   }
-  /// They arrive while products run. With wide heads there are no registers to keep their addresses.
-  REGARD_DEVICE void load_bits(const Turn& given, i32 tile) {
+  /// Loads what the tile's mask needs while products run. With wide heads there are no registers to keep
+  /// addresses and ranges.
+  REGARD_DEVICE void load_mask(const Turn& given, i32 tile) {
+    if constexpr (masked_by_row && wide_heads) find_rows_of_mask(given);
     if constexpr (config::bits) {
-      if (given.shows_all(tile)) return;
-      if constexpr (wide_heads) bits_ = bits_of(given);
-      bits_.load(given.work.first_key + tile * block_k);
+      if (!given.shows_all(tile)) bits_.load(given.work.first_key + tile * block_k);
     }
   }
-  /// One bit for each score of the thread's rows that is seen, by position and by the bits of the mask.
+  /// One bit for each score of the thread's rows that is seen, by position, ranges and bits.
   REGARD_DEVICE void find_seen(u32 (&seen)[2], const Turn& given, i32 tile, bool whole_by_position) const {
     const Sm90ForwardWork& work = given.work;
     const bool all = given.shows_all(tile);
@@ -298,6 +300,9 @@ class ForwardConsumer {
       u32 of_window = scores_before(keys.end - column, 0);
       if (windowed && keys.begin > 0)
         of_window &= ~scores_before(keys.begin - column, 0) | scores_before(window.sinks - column, 0);
+      if constexpr (config::ranges)
+        of_window &=
+            scores_before(ranges_[half].end - column, 0) & ~scores_before(ranges_[half].begin - column, 0);
       seen[half] &= of_window;
     }
   }
@@ -491,6 +496,7 @@ class ForwardConsumer {
   ForwardScoreScale scores_;
   Slopes slopes_;
   MaskBits bits_;
+  Range32 ranges_[2];
   philox::Random random_;
   Ring<stages> ring_k_, ring_v_;
 };

@@ -100,11 +100,16 @@ class Scheduler {
       const i32 first_row = work.first_row + lane % consumers * group_rows;
       if (lane < visible_tile_ranges)
         turn.visible[lane] =
-            visible_tiles_of({first_row, lane < consumers ? group_rows : block_q, window}, window);
+            visible_tiles_of(BlockWindow(first_row, lane < consumers ? group_rows : block_q, window), window);
     }
+    RowsWindow ranged{};
+    if constexpr (config::ranges) ranged = block_window_of(work, a_, window);
     __syncwarp();
     if (first_lane) {
-      turn.set_work(work, a_, window);
+      if constexpr (config::ranges)
+        turn.set_work(work, a_, window, ranged);
+      else
+        turn.set_work(work, a_, window, block_window_of(work, a_, window));
       turn.safe_softmax = safe_softmax;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       if constexpr (!config::bits) shared_.turn_full[turn_ % 2].arrive();

@@ -6,7 +6,7 @@
 
 namespace regard {
 
-static_assert(!config::bits || !(eight_bits || cluster > 1));
+static_assert(!(masked_by_row && eight_bits));
 
 /// What a block's rows see of a tile.
 struct SeenOfTile {

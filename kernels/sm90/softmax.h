@@ -68,7 +68,7 @@ REGARD_DEVICE void mask(ForwardScores& s, i32 first_key, const i32 (&rows)[2], c
   }
 }
 
-/// The same where a mask of bits was asked too: `seen` has one bit for each of a row's scores.
+/// The same where what a row sees is known: `seen` has one bit for each of its scores.
 REGARD_DEVICE void hide_unseen(ForwardScores& s, const u32 (&seen)[2]) {
 #pragma unroll
   for (i32 i = 0; i < block_k / 2; ++i)

@@ -13,7 +13,7 @@ constexpr i32 consumers = config::warps / 4 - 1;
 /// warpgroups see different tiles. With wide heads of 8-bit types the loop over tiles then costs more than
 /// that saves.
 constexpr bool tiles_by_warpgroup =
-    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || config::d <= 64);
+    windowed && !config::ranges && !pack_gqa && block_k < cluster_rows && (!eight_bits || config::d <= 64);
 
 /// By whose rows the visible tiles are determined: each warpgroup's, in clusters also those of all; or only
 /// those of all.
@@ -42,17 +42,18 @@ struct Turn : SeenPages<paged && windowed>, SeenTiles<config::bits> {
   bool safe_softmax;  // redoes rows that overflowed
 
   /// Everything but `safe_softmax`; with tiles_by_warpgroup, without `visible`.
+  template <class RowsWindow>
   REGARD_DEVICE void set_work(const Sm90ForwardWork& of, const Sm90ForwardArguments& a,
-                              const Window32& window) {
+                              const Window32& window, const RowsWindow& of_block) {
     const i32 heads_per_kv = static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
     work = of;
     kv_head = of.head / heads_per_kv;
     if constexpr (pack_gqa) end_head = (kv_head + 1) * heads_per_kv;
-    const BlockWindow of_block = block_window_of(of, a, window);
     tiles = tiles_of(of_block, window);
     if constexpr (!tiles_by_warpgroup) visible[0] = visible_tiles_of(of_block, window);
     set(of_block.empty() ? of.sequence.sk : of.first_key + of_block.top.begin,
-        window.left >= 0 ? of.first_key + window.sinks : 0);
+        window.left >= 0 ? of.first_key + (config::ranges ? of_block.end_of_sinks(window) : window.sinks)
+                         : 0);
   }
 
   /// The tiles to go through.

@@ -5,6 +5,7 @@
 #include "kernels/key_part.h"
 #include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/forward_schedule.h"
+#include "kernels/sm90/row_ranges.h"
 #include "kernels/window.h"
 
 namespace regard {
@@ -25,6 +26,10 @@ constexpr i32 cluster = config::cluster > 1 ? config::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
 static_assert(!gathered || !eight_bits);  // one warp loads everything, and has no registers to spare
 static_assert(!paged || cluster == 1);
+// Whether it depends on the row what it sees, not on its position alone: then rows need not have seen a key
+// when they come to a tile.
+constexpr bool masked_by_row = config::bits || config::ranges;
+static_assert(cluster == 1 || !masked_by_row);
 static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_gqa)));
 
 /// Which part of the keys a block of work has, if they are split.
@@ -112,26 +117,33 @@ struct BlockWindow {
         bottom(window.keys_of(min(first_row + count, window.rows) - 1)) {}
   /// No row sees a key of its window: rows see only sinks, if any.
   REGARD_DEVICE bool empty() const { return bottom.end <= top.begin; }
+  REGARD_DEVICE i32 end_of_sinks(const Window32& window) const { return min(window.sinks, bottom.end); }
 };
 
-/// Those of the rows of a block, or of its cluster.
-REGARD_DEVICE BlockWindow block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
-                                          const Window32& window) {
+/// Those of the rows of a block, or of its cluster; with ranges by a whole warp.
+REGARD_DEVICE auto block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
+                                   const Window32& window) {
   const i32 rows = pack_gqa ? 1 << a.row_bits : cluster_rows;
-  return {work.first_row / cluster_rows * cluster_rows, rows, window};
+  if constexpr (config::ranges)
+    return rows_window_of(a, work.sequence, work.first_key, work.first_row, rows, window);
+  else
+    return BlockWindow(work.first_row / cluster_rows * cluster_rows, rows, window);
 }
 
 /// Finds the part's keys.
 REGARD_DEVICE void find_part(Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
-  const BlockWindow of_block = block_window_of(work, a, window);
+  const auto of_block = block_window_of(work, a, window);
   const i32 begin = windowed && window.sinks > 0 ? 0 : of_block.top.begin;
-  work.set(keys_of_part(a, work.number, Range32{begin, of_block.bottom.end}, block_k));
+  i32 end = of_block.bottom.end;
+  if constexpr (config::ranges) end = max(end, of_block.sinks);
+  work.set(keys_of_part(a, work.number, Range32{begin, end}, block_k));
 }
 
-REGARD_DEVICE KeyTiles tiles_of(const BlockWindow& block, const Window32& window) {
+template <class RowsWindow>
+REGARD_DEVICE KeyTiles tiles_of(const RowsWindow& block, const Window32& window) {
   KeyTiles tiles{block.top.begin / block_k, tiles_before(block.bottom.end), 0};
-  if (windowed && window.left >= 0) tiles.sinks = tiles_before(min(window.sinks, block.bottom.end));
+  if (windowed && window.left >= 0) tiles.sinks = tiles_before(block.end_of_sinks(window));
   if (!block.empty())
     tiles.sinks = min(tiles.sinks, tiles.begin);
   else
@@ -139,7 +151,8 @@ REGARD_DEVICE KeyTiles tiles_of(const BlockWindow& block, const Window32& window
   return tiles;
 }
 
-REGARD_DEVICE VisibleTiles visible_tiles_of(const BlockWindow& block, const Window32& window) {
+template <class RowsWindow>
+REGARD_DEVICE VisibleTiles visible_tiles_of(const RowsWindow& block, const Window32& window) {
   const i32 end = tiles_of(block, window).end;
   if (block.empty()) return {end, {end, end}, end - 1};
   const i32 whole_end = max(block.top.end, 0) / block_k;

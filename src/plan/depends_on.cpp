@@ -76,6 +76,7 @@ Signature inner_loop_on_gpu(const Signature& s) {
 Signature inner_loop_on_hopper(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.batch_invariant = s.batch_invariant;
+  c.ranges = s.ranges;
   return c;
 }
 

@@ -62,6 +62,7 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"cpu_forward", "fwd bf16 d=64 mask=causal_top_left", "fwd bf16 d=64 mask=window"},
       {"cpu_forward", "fwd bf16 d=64 mask=window_top_left", "fwd bf16 d=64 mask=window"},
       {"cpu_forward", "fwd bf16 d=64 ranges", "fwd bf16 d=64 mask=window"},
+      {"sm90_forward", "fwd bf16 d=64 ranges", "fwd bf16 d=64 mask=window ranges"},
       {"cpu_forward", "fwd bf16 d=64 bits", "fwd bf16 d=64 bits"},
       {"cpu_forward", "fwd bf16 d=64 bias=1h", "fwd bf16 d=64 bias=bh"},
       {"cpu_forward", "fwd bf16 d=64 bias=alibi_b", "fwd bf16 d=64 bias=alibi"},

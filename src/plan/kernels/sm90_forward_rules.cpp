@@ -38,6 +38,7 @@ Refusal supports_features(const Question& q) {
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
   if (p.bits && bytes == 1) return unsupported("bit masks with 8-bit types", instead);
+  if (p.ranges && bytes == 1) return unsupported("row ranges with 8-bit types", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
   if (p.dropout > 0 && p.paged > 0) return unsupported("dropout with pages", instead);
   if (p.dropout > 0 && splits_keys(*q.candidate.recipe))
@@ -88,6 +89,7 @@ Refusal smallest_tile(const Question& q) {
   if (p.bias != Bias::none) return too_large_for(q, "bias");
   if (p.dropout > 0) return too_large_for(q, "dropout");
   if (p.bits) return too_large_for(q, "bit masks");
+  if (p.ranges) return too_large_for(q, "row ranges");
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
@@ -96,7 +98,10 @@ Refusal clusters_share_keys(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
-  if (p.bits) return std::string("its blocks see other tiles of a bit mask; use a tile without clusters");
+  if (p.bits || p.ranges) {
+    return std::string(
+        "the blocks of its clusters may see other tiles by bits and ranges; use a tile without clusters");
+  }
   if (!is_ragged(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "

@@ -42,6 +42,7 @@ Refusal supports_features(const Question& q) {
   if (p.bias != Bias::none) return unsupported("a bias", portable);
   if (p.dropout > 0) return unsupported("dropout", portable);
   if (p.bits) return unsupported("bit masks", portable);
+  if (p.ranges) return unsupported("row ranges", portable);
   if (p.left_padding && p.paged > 0) return unsupported("left padding in pages", portable);
   if (p.paged > 0 && p.kv_layout != KvLayout::linear) return unsupported("vectorized pages", portable);
   Problem in_one = p;  // it takes K in two tensors, too

@@ -17,7 +17,6 @@ Refusal sm90_unsupported(const Problem& p, std::string_view instead) {
       {"rows that are not a multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
       {"lengths in layout=sbhd", p.lengths && !p.varlen && p.layout == Layout::sbhd},
       {"an elementwise bias", has_elementwise_bias(p.bias)},
-      {"row ranges", p.ranges},
       {"K in two tensors (k_rope)", p.k_rope},
       {"a scale of 0 or less", !(scale_of(p) > 0)},
       {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
