@@ -170,6 +170,24 @@ TEST(Emulator, AKernelThatHangsSaysWhere) {
   EXPECT_THAT(outcome_of("if (threadIdx.x < 32) __syncthreads();").error,
               testing::HasSubstr("the kernel hangs: 32 threads of warp 0 at __syncthreads"));
 }
+/// Each of two warps waits for what the other does only once it has waited: by barriers, and by numbers in
+/// memory.
+TEST(Emulator, AWaitInACircleIsFound) {
+  EXPECT_THAT(outcome_of("if (threadIdx.x < 32) {"
+                         "asm volatile(\"bar.sync %0, %1;\" ::\"r\"(1), \"r\"(64));"
+                         "asm volatile(\"bar.arrive %0, %1;\" ::\"r\"(2), \"r\"(64)); } else {"
+                         "asm volatile(\"bar.sync %0, %1;\" ::\"r\"(2), \"r\"(64));"
+                         "asm volatile(\"bar.arrive %0, %1;\" ::\"r\"(1), \"r\"(64)); }")
+                  .error,
+              testing::HasSubstr("the kernel hangs: 32 threads of warp 0 at bar.sync"));
+  EXPECT_THAT(outcome_of("if (threadIdx.x % 32 == 0) { unsigned own = threadIdx.x / 32, seen;"
+                         "do asm volatile(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(seen) : "
+                         "\"l\"(out + 1 - own)); while (seen != 1);"
+                         "asm volatile(\"red.release.gpu.global.add.u32 [%0], %1;\" ::\"l\"(out + own), "
+                         "\"r\"(1)); }")
+                  .error,
+              testing::HasSubstr("the kernel does not end"));
+}
 TEST(Emulator, LanesThatPartCannotMeet) {
   EXPECT_THAT(outcome_of("if (threadIdx.x % 2) __syncwarp(); else __any_sync(~0u, true);").error,
               testing::HasSubstr("the lanes of a warp are at different instructions"));

@@ -44,7 +44,8 @@ struct Meeting {
 
 /// The progress of a box that is being stored from shared memory.
 struct StoredBox {
-  bool grouped = false, read = false, written = false;
+  int group = 0;  ///< the number of its group, once that has ended, from 1 on
+  bool read = false, written = false;
 };
 
 struct Thread {
@@ -65,6 +66,7 @@ struct Thread {
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
   std::vector<std::shared_ptr<StoredBox>> boxes;  ///< being stored from shared memory
+  int box_groups = 0;                             ///< that have ended
   std::uint64_t products_issued = 0;
   std::deque<std::uint64_t> product_groups;  ///< products issued up to the end of each
 };

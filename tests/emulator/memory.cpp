@@ -262,18 +262,21 @@ void begin_stored_box(Execution& e, const Instruction& i) {
   });
 }
 void end_stored_boxes(Execution& e, const Instruction&) {
-  for (const auto& box : e.thread().boxes) box->grouped = true;
+  const int group = ++e.thread().box_groups;
+  for (const auto& box : e.thread().boxes)
+    if (box->group == 0) box->group = group;
 }
-/// Waiting is only supported for all earlier groups.
+/// For all groups but the last ones, as many as the operand says.
 template <bool StoredBox::* state>
 void wait_for_stored_boxes(Execution& e, const Instruction& i) {
-  if (e.get(i.operands[0]) != 0) throw std::runtime_error(fmt::format("{} of some groups", i.name));
   auto& boxes = e.thread().boxes;
-  e.launch().wait("boxes that leave shared memory", [&boxes] {
-    return std::all_of(boxes.begin(), boxes.end(),
-                       [](const auto& box) { return !box->grouped || (*box).*state; });
+  const int last = e.thread().box_groups - static_cast<int>(e.get(i.operands[0]));
+  e.launch().wait("boxes that leave shared memory", [&boxes, last] {
+    return std::all_of(boxes.begin(), boxes.end(), [last](const auto& box) {
+      return box->group == 0 || box->group > last || (*box).*state;
+    });
   });
-  std::erase_if(boxes, [](const auto& box) { return box->grouped && box->written; });
+  std::erase_if(boxes, [](const auto& box) { return box->group != 0 && box->written; });
 }
 
 /// [to], value, [barrier]: in any block of the cluster.
