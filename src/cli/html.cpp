@@ -15,8 +15,9 @@ body { font: 15px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff; 
 h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid #d5dae1 }
 h3 { font-size: 1em; margin: 1.4em 0 .3em; font-weight: 600 }
 table { border-collapse: collapse; margin: .5em 0 } div.wide { overflow-x: auto }
-th, td { padding: .2em .7em; border-bottom: 1px solid #e6e9ee; text-align: left; white-space: nowrap }
+th, td { padding: .2em .7em; border-bottom: 1px solid #e6e9ee; text-align: left; vertical-align: top }
 th { font-weight: 600; color: #4a5568 } th.number, td.number { text-align: right; font-variant-numeric: tabular-nums }
+td.number { white-space: nowrap }
 svg { max-width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; fill: #1c2430 }
 p.note { color: #4a5568 }
 )";
