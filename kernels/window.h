@@ -90,17 +90,19 @@ using VisibleKeys = BasicVisibleKeys<i64>;
 using VisibleKeys32 = BasicVisibleKeys<i32>;
 
 /// By position and by the ranges of the call.
-REGARD_INLINE VisibleKeys visible_keys(const Arguments& a, const Sequence& sequence, i64 row) {
-  const Window window(a, sequence);
-  VisibleKeys keys{window.keys_of(row), {0, 0}};
+template <class Integer>
+REGARD_INLINE BasicVisibleKeys<Integer> visible_keys(const Arguments& a,
+                                                     const BasicSequence<Integer>& sequence, i64 row) {
+  const BasicWindow<Integer> window(a, sequence);
+  BasicVisibleKeys<Integer> keys{window.keys_of(static_cast<Integer>(row)), {0, 0}};
   if constexpr (config::mask != Mask::none) {
     keys.sinks = window.sinks_beside(keys.window);
     if (a.ranges) {
       const i32* range = a.ranges + sequence.batch * a.ranges_batch + 2 * (sequence.first_q + row);
-      keys.window.begin = larger<i64>(keys.window.begin, range[0]);
-      keys.window.end = smaller<i64>(keys.window.end, range[1]);
-      keys.sinks.begin = larger<i64>(range[0], 0);
-      keys.sinks.end = smaller<i64>(keys.sinks.end, range[1]);
+      keys.window.begin = larger<Integer>(keys.window.begin, range[0]);
+      keys.window.end = smaller<Integer>(keys.window.end, range[1]);
+      keys.sinks.begin = larger<Integer>(range[0], 0);
+      keys.sinks.end = smaller<Integer>(keys.sinks.end, range[1]);
     }
   }
   return keys;

@@ -6,7 +6,7 @@
 #include "kernels/machine/number.h"
 #include "kernels/portable/pack_gqa.h"
 #include "kernels/portable/score_tile.h"
-#include "kernels/window.h"
+#include "kernels/visible_bits.h"
 
 namespace regard {
 
@@ -72,9 +72,7 @@ struct RowKeyRanges {
 
   /// Which of the 32 keys from `key` on a row of the tile sees, one bit each.
   REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const {
-    const RowKeyRange row = rows[row_of_tile];
-    return (low_bits(row.window.end - key) & ~low_bits(row.window.begin - key)) |
-           (low_bits(row.sinks.end - key) & ~low_bits(row.sinks.begin - key));
+    return visible_bits(rows[row_of_tile], key);
   }
 
  private:

@@ -1,9 +1,9 @@
-// Backward for Hopper: bf16 and fp16, any positional mask, GQA, packed sequences, soft cap.
+// Backward for Hopper: bf16 and fp16, any mask, GQA, packed sequences, soft cap.
 //
 // A block is block_k keys of one K/V head, whose dK and dV stay in registers; it goes through the tiles of
 // queries that see any of its keys, and adds its contribution to their dQ to sums in memory. The first
-// warpgroup loads and adds; the other two multiply by wgmma, each with its own 64 keys or both with the same
-// ones.
+// warpgroup loads, adds, and reads masks of bits and ranges; the other two multiply by wgmma, each with its
+// own 64 keys or both with the same ones.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"
@@ -24,6 +24,8 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   using namespace regard;
   extern __shared__ char dynamic[];
   __shared__ Sm90BackwardShared shared;
+  __shared__ Sm90BackwardMasks masks;
+  if (config::bits && threadIdx.x < wave) masks.init();
   if (threadIdx.x < wave) shared.init();
   __syncthreads();
   launch_dependent_grids();
@@ -36,6 +38,8 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   if (warpgroup == 0) {
     reg_dealloc<24>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);
+    if constexpr (config::bits)
+      if (warp == 3) return write_masks(arguments, work, masks);
     if constexpr (shares_keys)
       if (warp == 2) return grant_grad_q(arguments, work, shared);
     if (threadIdx.x % wave != 0) return;
@@ -71,9 +75,9 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   } else {
     reg_alloc<240>();
     if constexpr (!shares_keys) {
-      BackwardConsumer(arguments, work, shared, memory, warpgroup - 1).run();
+      BackwardConsumer(arguments, work, shared, masks, memory, warpgroup - 1).run();
     } else {
-      const Pair pair(arguments, work, shared, memory);
+      const Pair pair(arguments, work, shared, masks, memory);
       if (warpgroup == 1)
         pair.run_first();
       else

@@ -5,8 +5,7 @@
 // of dQ. They run in ping-pong: while one computes P and dS, the other has the matrix units.
 #pragma once
 
-#include "kernels/sm90/backward_products.h"
-#include "kernels/sm90/backward_scores.h"
+#include "kernels/sm90/backward_masks.h"
 #include "kernels/sm90/backward_store.h"
 #include "kernels/sm90/ptx/tma.h"
 
@@ -15,10 +14,12 @@ namespace regard {
 class BackwardConsumer {
  public:
   REGARD_DEVICE BackwardConsumer(const BackwardArguments& a, const Sm90BackwardWork& work,
-                                 Sm90BackwardShared& shared, const Sm90BackwardMemory& memory, i32 warpgroup)
+                                 Sm90BackwardShared& shared, Sm90BackwardMasks& masks,
+                                 const Sm90BackwardMemory& memory, i32 warpgroup)
       : a_(a),
         work_(work),
         shared_(shared),
+        masks_(masks),
         memory_(memory),
         warpgroup_(warpgroup),
         first_key_(work.first_key + warpgroup * group_rows),
@@ -61,8 +62,13 @@ class BackwardConsumer {
         warpgroup_sync(kept_of_consumer + warpgroup_);
         kept = KeptWeights(shared_.kept[warpgroup_]);
       }
-      const Weights of_tile(scale, slope, kept, memory_.lse(ring_q.slot), memory_.delta(ring_o.slot), seen,
-                            tile.first_row());
+      const u32 lse = memory_.lse(ring_q.slot), delta = memory_.delta(ring_o.slot);
+      const Weights of_tile = [&] {
+        if constexpr (config::bits)
+          return Weights(scale, slope, kept, lse, delta, masks_.take(ring_q.slot, ring_q.parity, warpgroup_));
+        else
+          return Weights(scale, slope, kept, lse, delta, seen, tile.first_row());
+      }();
       wgmma_wait<1>();
       of_tile.make_p<0>(s, p);
       of_tile.make_p<1>(s, p);
@@ -173,6 +179,7 @@ class BackwardConsumer {
   const BackwardArguments& a_;
   const Sm90BackwardWork& work_;
   Sm90BackwardShared& shared_;
+  Sm90BackwardMasks& masks_;
   const Sm90BackwardMemory& memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
   i32 first_key_;  // of the warpgroup

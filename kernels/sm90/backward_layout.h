@@ -14,7 +14,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 box_columns = box_bytes / element_bytes;
   static constexpr i64 consumers = 2, threads = 128 * (consumers + 1);
   static constexpr i64 grad_o_stages = 2, ds_stages = 2;
-  static constexpr i64 barrier_bytes = 1024;  // more than the barriers take (backward_shared.h)
+  static constexpr i64 barrier_bytes = 256;  // more than the barriers take (backward_shared.h)
 
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
@@ -22,7 +22,8 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 grad_q;               // of a tile to be added to memory, fp32; a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 kept;                 // bits of the weights of a tile that dropout keeps; a pair has no dropout
-  i64 q_stages;
+  i64 mask;                 // bits of the scores of a tile that are visible
+  i64 q_stages, mask_stages;
 
   constexpr REGARD_INLINE explicit Sm90BackwardLayout(const Sm90TileShape& tile)
       : d(padded(tile.d)),
@@ -36,7 +37,9 @@ struct Sm90BackwardLayout : Sm90Boxes {
         grad_q(shares_keys(tile.block_k) ? 0 : tile.block_q * d * 4),
         row_numbers(tile.block_q * 4),
         kept(shares_keys(tile.block_k) ? 0 : tile.block_q * tile.block_k / 8),
-        q_stages(tile.stages) {}
+        mask(tile.block_q * tile.block_k / 8),
+        q_stages(tile.stages),
+        mask_stages(shares_keys(tile.block_k) ? 1 : tile.stages) {}
 
   static constexpr REGARD_INLINE i64 padded(i64 dimension) {
     return (dimension + box_columns - 1) / box_columns * box_columns;
@@ -48,7 +51,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   }
 
   /// Static shared memory, at most.
-  constexpr REGARD_INLINE i64 static_bytes() const { return barrier_bytes + kept; }
+  constexpr REGARD_INLINE i64 static_bytes() const { return barrier_bytes + kept + mask_stages * mask; }
 
   static constexpr REGARD_INLINE bool shares_keys(i64 block_k) { return block_k == group_rows; }
   /// The slices of grad_q_sum's tiles (kernels/backward_schedule.h): each is the result of one product.

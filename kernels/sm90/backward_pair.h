@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/add.h"
-#include "kernels/sm90/backward_products.h"
+#include "kernels/sm90/backward_masks.h"
 #include "kernels/sm90/backward_store.h"
 #include "kernels/sm90/ptx/shared_floats.h"
 
@@ -17,10 +17,11 @@ namespace regard {
 class Pair {
  public:
   REGARD_DEVICE Pair(const BackwardArguments& a, const Sm90BackwardWork& work, Sm90BackwardShared& shared,
-                     const Sm90BackwardMemory& memory)
+                     Sm90BackwardMasks& masks, const Sm90BackwardMemory& memory)
       : a_(a),
         work_(work),
         shared_(shared),
+        masks_(masks),
         memory_(memory),
         key_(work.first_key + static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4)) {}
 
@@ -55,9 +56,17 @@ class Pair {
     QueryTileCursor tile(work_), last = tile;
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
+    u32 mask_parity = 0;  // of the one stage of a pair
     const auto make_p = [&] {
       const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
-      const Weights weights(scale, slope, KeptWeights(), memory_.lse(ring_q.slot), 0, seen, tile.first_row());
+      const u32 lse = memory_.lse(ring_q.slot);
+      const Weights weights = [&] {
+        if constexpr (config::bits)
+          return Weights(scale, slope, KeptWeights(), lse, 0, masks_.take(0, mask_parity, 0));
+        else
+          return Weights(scale, slope, KeptWeights(), lse, 0, seen, tile.first_row());
+      }();
+      mask_parity ^= 1;
       weights.make_p<0>(s, p);
       weights.make_p<1>(s, p);
     };
@@ -222,6 +231,7 @@ class Pair {
   const BackwardArguments& a_;
   const Sm90BackwardWork& work_;
   Sm90BackwardShared& shared_;
+  Sm90BackwardMasks& masks_;
   const Sm90BackwardMemory& memory_;
   i32 key_;  // the thread's first one; the other is 8 further
 };

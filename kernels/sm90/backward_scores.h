@@ -38,14 +38,27 @@ struct SeenQueries {
   }
 };
 
-/// Which of a thread's scores are visible: one bit each, in the order of their registers.
+/// Which of a thread's scores are visible: one bit each, in the order of their registers or, if a warp finds
+/// them (backward_masks.h), as that has them.
 struct Seen {
   static constexpr i32 words = block_q / 64;
   u32 bits[words];
 
-  REGARD_DEVICE bool at(i32 i) const { return bits[i / 32] >> i % 32 & 1; }
+  /// Of the score in register number i.
+  REGARD_DEVICE bool at(i32 i) const {
+    const i32 bit = config::bits ? i / 16 * 16 + i / 2 % 2 * 8 + i / 4 % 4 * 2 + i % 2 : i;
+    return bits[bit / 32] >> bit % 32 & 1;
+  }
 
-  /// For the tile at `first_query`.
+  /// Whether all scores of the warp are visible.
+  REGARD_DEVICE bool all_of_warp() const {
+    u32 all = 0xffffffffu;
+#pragma unroll
+    for (i32 i = 0; i < words; ++i) all &= bits[i];
+    return !__any_sync(whole_warp, all != 0xffffffffu);
+  }
+
+  /// By position, for the tile at `first_query`.
   REGARD_DEVICE static Seen of_tile(const SeenQueries& queries, i32 first_query) {
     const i32 column = first_query + static_cast<i32>(threadIdx.x % 4) * 2;
     Seen seen{};
@@ -194,6 +207,15 @@ struct Weights {
         seen{} {
     if (!whole) seen = Seen::of_tile(queries, first_query);
   }
+  REGARD_DEVICE Weights(const BackwardScoreScale& scale_, const TileSlope& slope_, const KeptWeights& kept_,
+                        u32 lse_, u32 delta_, const Seen& seen_)
+      : scale(scale_),
+        slope(slope_),
+        kept(kept_),
+        lse(lse_ + threadIdx.x % 4 * 8),
+        delta(delta_ + threadIdx.x % 4 * 8),
+        whole(seen_.all_of_warp()),
+        seen(seen_) {}
 
   /// Scores of one half of the queries become the factor of dP - D in dS: P, times the slope of the soft cap
   /// if there is one. P is packed, if there are registers for it.

@@ -73,6 +73,13 @@ Signature inner_loop_on_gpu(const Signature& s) {
   return c;
 }
 
+Signature backward_on_hopper(const Signature& s) {
+  Signature c = inner_loop_on_gpu(s);
+  if (s.ranges) c.bits = true;
+  if (c.bits) c.mask = Mask::window;
+  return c;
+}
+
 Signature inner_loop_on_hopper(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.batch_invariant = s.batch_invariant;

@@ -22,7 +22,9 @@ Signature inner_loop_on_cpu(const Signature&);
 Signature forward_on_cpu(const Signature&);
 /// The same plus the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
-/// The same, and whether a row's bits may depend on its neighbours.
+/// The same, where one code reads bits, ranges and, besides them, any positional mask or none.
+Signature backward_on_hopper(const Signature&);
+/// inner_loop_on_gpu, and whether a row's bits may depend on its neighbours.
 Signature inner_loop_on_hopper(const Signature&);
 /// inner_loop_on_gpu plus the type of K and V, their layout in pages, and whether keys have factors of their
 /// own. Page sizes and tables are read at run time. Keys of another type than Q's are found as those in pages

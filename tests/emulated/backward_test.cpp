@@ -68,6 +68,13 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=192 b=3 h=2 s=100 tq=210 tk=210 varlen bias=alibi",
     "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 dropout=0.3 mask=causal",
     "bwd fp16 d=64 b=3 hq=4 hk=1 s=100 tq=210 tk=210 varlen dropout=0.1 bias=alibi",
+    // Bits and ranges, of every query head or shared, beside what else there is.
+    "bwd fp16 d=64 b=2 h=1 sq=70 sk=150 bits",
+    "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 bits ranges mask=causal",
+    "bwd bf16 d=64 b=1 h=2 s=260 ranges mask=window:60,3,sink=5 softcap=4",
+    "bwd bf16 d=72 dv=112 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen ranges dropout=0.3 dlse",
+    "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 bits bias=alibi",
+    "bwd fp16 d=192 dv=40 b=2 h=1 sq=130 sk=100 lengths ranges sink softcap=5",
     // By pairs of warpgroups: one to four slices of dQ.
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",
@@ -91,7 +98,8 @@ TEST(EmulatedBackward, HoppersTurnsEnd) {
     const Seed seed(number);
     expect_all_right(
         {"bwd bf16 d=64 b=1 h=2 sq=100 sk=200", "bwd bf16 d=128 b=1 h=1 sq=128 sk=300",
-         "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal", "bwd bf16 d=96 b=1 h=1 s=200 dropout=0.3"},
+         "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal", "bwd bf16 d=96 b=1 h=1 s=200 dropout=0.3",
+         "bwd bf16 d=64 b=1 h=1 sq=400 sk=200 bits", "bwd bf16 d=160 b=1 h=1 s=200 ranges"},
         {emulated_target(), "sm90_backward"});
   }
 }
@@ -178,8 +186,9 @@ TEST(EmulatedBackward, TakesTurns) {
     if (emulated_target() == "sm_90a") expect_same_bits(text, {emulated_target(), "sm90_backward"});
   }
   if (emulated_target() == "sm_90a")
-    expect_same_bits("bwd bf16 deterministic d=160 dv=40 b=1 h=1 sq=150 sk=200 mask=causal",
-                     {emulated_target(), "sm90_backward"});
+    for (const char* text : {"bwd bf16 deterministic d=160 dv=40 b=1 h=1 sq=150 sk=200 mask=causal",
+                             "bwd bf16 deterministic d=64 b=1 h=1 sq=150 sk=200 mask=causal bits"})
+      expect_same_bits(text, {emulated_target(), "sm90_backward"});
   expect_same_bits("bwd fp16 deterministic d=64 b=2 h=2 sq=40 sk=130 bias=11 dbias",
                    {emulated_target(), "portable_backward"});
 }

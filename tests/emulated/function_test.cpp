@@ -13,7 +13,7 @@ Path path(const std::string& family = "") {
   return {.target = emulated_target(), .family = family, .functions = "bits"};
 }
 
-TEST(EmulatedFunctions, PortableReadsTheirBits) {
+TEST(EmulatedFunctions, AreReadAsBits) {
   expect_all_right({"fwd fp16 lse d=64 b=2 hq=4 hk=2 sq=70 sk=300 keep=doc[b,q]==doc[b,kv]&&kv<=p "
                     "tensors=doc:int32[2]"},
                    path("portable_forward"));
@@ -33,6 +33,12 @@ TEST(EmulatedFunctions, HopperSkipsTiles) {
                     "fwd bf16 lse d=128 b=1 h=3 s=400 batch_invariant keep=q//70<=kv//70&&q//128!=1 "
                     "bias=alibi dropout=0.3"},
                    path("sm90_forward"));
+}
+
+/// Tiles that are seen whole, in part and not at all.
+TEST(EmulatedFunctions, OfWholeTiles) {
+  expect_all_right(
+      {"bwd bf16 d=64 b=1 hq=2 hk=1 sq=300 sk=250 keep=(q//128+kv//64)%3!=0||q//128==1&&kv%7==0"}, path());
 }
 
 TEST(EmulatedFunctions, BesideOtherWords) {

@@ -46,6 +46,6 @@ class Runtime {
 
 /// The maximum number of shared memory variables in a kernel, and the maximum bytes of one.
 constexpr int fixed_variables = 2;
-constexpr std::size_t fixed_memory_bytes = 4096;
+constexpr std::size_t fixed_memory_bytes = 8192;
 
 }  // namespace emulator

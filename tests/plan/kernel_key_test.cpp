@@ -96,6 +96,8 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
        "bwd bf16 d=64 bias=bh bias_type=fp32 dbias"},
       {"portable_backward_convert", "bwd fp16 d=64 bias=11 bias_type=fp32 dbias", "bwd fp16"},
       {"sm90_forward", "fwd fp16 d=64 bias_type=fp32", "fwd fp16 d=64"},
+      {"sm90_backward", "bwd fp16 d=64 ranges", "bwd fp16 d=64 mask=window bits"},
+      {"sm90_backward", "bwd fp16 d=64 bits", "bwd fp16 d=64 mask=window bits"},
       {"sm90_forward", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 d=64 batch_invariant"},
       {"portable_combine", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 batch_invariant"},
   };

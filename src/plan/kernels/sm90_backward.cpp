@@ -163,7 +163,7 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
 
 const Kernel sm90_backward{.name = "sm90_backward",
                            .features = features,
-                           .depends_on = inner_loop_on_gpu,
+                           .depends_on = backward_on_hopper,
                            .schedule = gpu_backward_schedule,
                            .required = required,
                            .rules = own_rules,

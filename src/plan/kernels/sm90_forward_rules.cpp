@@ -44,6 +44,8 @@ Refusal supports_features(const Question& q) {
   if (p.dropout > 0 && splits_keys(*q.candidate.recipe))
     return unsupported("dropout with split keys", instead);
   if (p.dropout_mask) return fmt::format("it does not write the dropout mask; {} does", instead);
+  if (p.bits) return unsupported("bit masks", instead);
+  if (p.ranges) return unsupported("row ranges", instead);
   return sm90_unsupported(p, instead);
 }
 
