@@ -22,12 +22,16 @@ using std::min;
 inline unsigned long long __cvta_generic_to_shared(const void*) {
   return 0;
 }
-inline float __shfl_xor_sync(unsigned, float x, int) {
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int) {
   return x;
 }
+inline struct {
+  unsigned x;
+} threadIdx;
 namespace config {
 constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0, gather = 0;
-constexpr bool paged = false;
+constexpr bool paged = false, bits = false, ranges = false;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
 }  // namespace config
@@ -35,7 +39,10 @@ namespace target {
 constexpr long long wave = 32;
 }
 }  // namespace regard
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #include "kernels/sm90/work.h"
+#pragma GCC diagnostic pop
 
 namespace regard {
 namespace {
