@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);
     if constexpr (config::bits)
       if (warp == 3) return write_masks(arguments, work, masks);
-    if constexpr (shares_keys)
+    if constexpr (!grad_q_is_shared)
       if (warp == 2) return grant_grad_q(arguments, work, shared);
     if (threadIdx.x % wave != 0) return;
     if (warp == 0) {
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
                             static_cast<i32>(layout.grad_o),
                             arguments.delta}
           .run(arguments, work);
-    } else if (warp == 2 && !shares_keys) {
+    } else if (warp == 2 && grad_q_is_shared) {
       add_grad_q(arguments, work, shared, memory);
     }
   } else {

@@ -19,7 +19,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
   i64 weights;              // of a tile from one of a pair to the other, fp32
-  i64 grad_q;               // of a tile to be added to memory, fp32; a pair adds from registers
+  i64 grad_q;               // of a tile to be added to memory, fp32; 0: a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 kept;                 // bits of the weights of a tile that dropout keeps; a pair has no dropout
   i64 mask;                 // bits of the scores of a tile that are visible
@@ -34,12 +34,14 @@ struct Sm90BackwardLayout : Sm90Boxes {
         grad_o(tile.block_q * dv * element_bytes),
         ds(tile.block_q * tile.block_k * element_bytes),
         weights(shares_keys(tile.block_k) ? tile.block_q * tile.block_k * 4 : 0),
-        grad_q(shares_keys(tile.block_k) ? 0 : tile.block_q * d * 4),
+        grad_q(tile.block_q * d * 4),
         row_numbers(tile.block_q * 4),
         kept(shares_keys(tile.block_k) ? 0 : tile.block_q * tile.block_k / 8),
         mask(tile.block_q * tile.block_k / 8),
         q_stages(tile.stages),
-        mask_stages(shares_keys(tile.block_k) ? 1 : tile.stages) {}
+        mask_stages(shares_keys(tile.block_k) ? 1 : tile.stages) {
+    if (shares_keys(tile.block_k) && total() + static_bytes() > shared_bytes) grad_q = 0;
+  }
 
   static constexpr REGARD_INLINE i64 padded(i64 dimension) {
     return (dimension + box_columns - 1) / box_columns * box_columns;

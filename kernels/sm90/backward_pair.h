@@ -3,14 +3,13 @@
 //
 // Scores and dP are transposed, so that P and dS are left operands of the products with dO and Q as they are
 // in registers. The first gives its weights to the second through shared memory, and gets dS from there. It
-// is a tile ahead, so that each computes while products of the other run. dQ is stored, or added, from
-// registers.
+// is a tile ahead, so that each computes while products of the other run.
 #pragma once
 
-#include "kernels/cuda/add.h"
 #include "kernels/sm90/backward_masks.h"
+#include "kernels/sm90/backward_products.h"
+#include "kernels/sm90/backward_slices.h"
 #include "kernels/sm90/backward_store.h"
-#include "kernels/sm90/ptx/shared_floats.h"
 
 namespace regard {
 
@@ -43,11 +42,6 @@ class Pair {
   }
 
  private:
-  // dQ in slices of 64 columns: the first has these, the second the others.
-  static constexpr i32 slices = layout.grad_q_slices(block_k), slice_columns = layout.d / slices,
-                       first_slices = (slices + 1) / 2;
-  using Slice = float[slice_columns / 2];
-
   REGARD_DEVICE void make_dv(float (&dv)[columns_v / 2]) const {
     const SeenQueries seen(Window(a_, work_.sequence), work_.first_key, key_);
     const BackwardScoreScale scale(a_);
@@ -88,15 +82,16 @@ class Pair {
       tile.advance(work_);
       if (!tile.exists(work_)) {
         named_sync(ds_there);
-        const SlicesInMemory to = granted(last, 0);
+        GradQSlices to(shared_, memory_, turn, 0);
+        to.wait(a_, work_, last);
 #pragma unroll
-        for (i32 i = 0; i < first_slices; ++i) {
-          Slice dq;
+        for (i32 i = 0; i < first_grad_q_slices; ++i) {
+          GradQSlice dq;
           begin_slice(dq, i, turn);
           wgmma_wait<0>();
           to.add(i, dq);
         }
-        arrive_by_warp(shared_.grad_q_full[0]);
+        to.end();
         return;
       }
       shared_.q_full[ring_q.slot].wait(ring_q.parity);
@@ -108,7 +103,7 @@ class Pair {
       arrive_by_warp(shared_.q_empty[ring_q.slot]);
       named_sync(ds_there);
       give_weights(s);
-      add_slices<0, first_slices, false>(last, turn, dv, p, memory_.grad_o(ring_o.slot));
+      add_slices<0, first_grad_q_slices, false>(last, turn, dv, p, memory_.grad_o(ring_o.slot));
     }
   }
 
@@ -139,7 +134,7 @@ class Pair {
       store_ds(memory_.ds(turn % ds_stages), ds);
       warpgroup_sync(own_ds_there);
       named_arrive(ds_there);
-      add_slices<first_slices, slices, true>(tile, turn, dk, ds, memory_.q(ring_q.slot));
+      add_slices<first_grad_q_slices, grad_q_slices, true>(tile, turn, dk, ds, memory_.q(ring_q.slot));
       last_q = ring_q.slot;
       tile.advance(work_);
       ring_q.advance();
@@ -155,17 +150,17 @@ class Pair {
                                 const LeftFragments& weights, u32 queries) const {
     constexpr i32 count = end - first, consumer = first == 0 ? 0 : 1;
     static_assert(count <= 2);
-    Slice dq[2];
-    SlicesInMemory to;
+    GradQSlice dq[2];
+    GradQSlices to(shared_, memory_, turn, consumer);
     if constexpr (count == 2) begin_slice(dq[0], first, turn);
     if constexpr (count == 2 && !at_once) {
-      to = granted(tile, consumer);
+      to.wait(a_, work_, tile);
       wgmma_wait<0>();
       to.add(first, dq[0]);
     }
     if constexpr (count > 0) begin_slice(dq[1], end - 1, turn);
     begin_of_queries(sums, weights, queries);
-    if constexpr (count < 2 || at_once) to = granted(tile, consumer);
+    if constexpr (count < 2 || at_once) to.wait(a_, work_, tile);
     if constexpr (count == 2 && at_once) {
       wgmma_wait<2>();
       to.add(first, dq[0]);
@@ -174,36 +169,10 @@ class Pair {
       wgmma_wait<1>();
       to.add(end - 1, dq[1]);
     }
-    arrive_by_warp(shared_.grad_q_full[consumer]);
+    to.end();
   }
 
-  /// Where a tile's slices of dQ are stored.
-  struct SlicesInMemory {
-    float* sum;  // of this thread
-    bool stores;
-
-    REGARD_DEVICE void add(i32 slice, const Slice& dq) const {
-      float* const to = sum + slice * (block_q * slice_columns);
-#pragma unroll
-      for (i32 i = 0; i < slice_columns / 8; ++i) {
-        const float x[2] = {dq[4 * i], dq[4 * i + 1]}, y[2] = {dq[4 * i + 2], dq[4 * i + 3]};
-        if (stores)
-          store(to + i * 128 * 4, x, y);
-        else
-          regard::add(to + i * 128 * 4, x, y);
-      }
-    }
-  };
-
-  /// Waits until the block is allowed to add dQ of a tile to memory.
-  REGARD_DEVICE SlicesInMemory granted(const QueryTileCursor& tile, i32 consumer) const {
-    const i64 number = first_tile(a_, work_.sequence, tile.head) + tile.index;
-    named_sync(grad_q_granted + consumer, granted_threads);
-    return {a_.grad_q_sum + number * (block_q * static_cast<i64>(layout.d)) + threadIdx.x % 128 * 4,
-            shared_.blocks_before == 0};
-  }
-
-  REGARD_DEVICE void begin_slice(Slice& dq, i32 slice, u32 turn) const {
+  REGARD_DEVICE void begin_slice(GradQSlice& dq, i32 slice, u32 turn) const {
     const MatrixDescriptor a(memory_.ds(turn % ds_stages), 0),
         b(memory_.k() + slice * block_k * box_bytes, block_k * box_bytes);
     wgmma_fence();

@@ -21,18 +21,24 @@ constexpr bool shares_keys = Sm90BackwardLayout::shares_keys(block_k);
 static_assert(config::warps * wave == Sm90BackwardLayout::threads);
 static_assert(shares_keys ? block_q == group_rows : block_k == consumers * group_rows);
 
+/// Slices of a tile of dQ in shared memory: each is the result of one consumer's product. The first consumer
+/// makes the first ones.
+constexpr bool grad_q_is_shared = layout.grad_q > 0;
+constexpr i32 grad_q_slices = layout.grad_q_slices(block_k), first_grad_q_slices = (grad_q_slices + 1) / 2;
+constexpr i32 grad_q_slice = layout.grad_q / grad_q_slices;  // bytes
+
 /// How dQ of a tile is divided among consumers with separate keys: by rows first, then by columns.
 constexpr i32 grad_q_row_groups = block_q / group_rows, grad_q_column_groups = consumers / grad_q_row_groups;
 constexpr i32 grad_q_columns = layout.d / grad_q_column_groups;
-constexpr i32 grad_q_slice = layout.grad_q / consumers;  // bytes of a consumer
 static_assert(block_q % group_rows == 0 && consumers % grad_q_row_groups == 0);
 
 struct Sm90BackwardShared {
   Barrier k_full, v_full;
   Barrier q_full[q_stages], q_empty[q_stages];                      // with LSE
   Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
-  Barrier grad_q_full[consumers], grad_q_empty[consumers];
-  u32 blocks_before;  // at a pair's tile of dQ; 0: the pair stores
+  static constexpr i32 parts = grad_q_is_shared ? grad_q_slices : consumers;
+  Barrier grad_q_full[parts], grad_q_empty[parts];
+  u32 blocks_before;  // at the tile of dQ of a pair that adds from registers; 0: it stores
   // With dropout: for each consumer, call of Philox in a group of keys, and pair of queries, which of its
   // keys' 16 weights are kept, the first query's in the low half.
   u32 kept[config::dropout ? consumers : 1][config::dropout ? philox::calls_per_group : 1]
@@ -45,7 +51,7 @@ struct Sm90BackwardShared {
       v_full.init(1);
       for (i32 i = 0; i < q_stages; ++i) q_full[i].init(1), q_empty[i].init(consumer_warps);
       for (i32 i = 0; i < grad_o_stages; ++i) grad_o_full[i].init(1), grad_o_empty[i].init(consumer_warps);
-      for (i32 i = 0; i < consumers; ++i) grad_q_full[i].init(4), grad_q_empty[i].init(1);
+      for (i32 i = 0; i < parts; ++i) grad_q_full[i].init(4), grad_q_empty[i].init(1);
     }
     Barrier::make_visible();
   }
@@ -72,11 +78,11 @@ class Sm90BackwardMemory {
   REGARD_DEVICE u32 grad_o(i32 slot) const { return q(q_stages) + static_cast<u32>(slot * layout.grad_o); }
   REGARD_DEVICE u32 ds(i32 slot) const { return grad_o(grad_o_stages) + static_cast<u32>(slot * layout.ds); }
   REGARD_DEVICE u32 weights() const { return ds(ds_stages); }
-  REGARD_DEVICE u32 grad_q(i32 consumer) const {
-    return weights() + static_cast<u32>(layout.weights) + consumer * grad_q_slice;
+  REGARD_DEVICE u32 grad_q(i32 slice) const {
+    return weights() + static_cast<u32>(layout.weights) + slice * grad_q_slice;
   }
   REGARD_DEVICE u32 lse(i32 slot) const {
-    return grad_q(consumers) + static_cast<u32>(slot * layout.row_numbers);
+    return grad_q(grad_q_slices) + static_cast<u32>(slot * layout.row_numbers);
   }
   REGARD_DEVICE u32 delta(i32 slot) const {
     return lse(q_stages) + static_cast<u32>(slot * layout.row_numbers);

@@ -43,7 +43,7 @@ struct Sm90BackwardWork {
     sequence = sequence_of(a, batch);
     find_tiles(a);
     const bool all_tiles = config::bits ? !a.positional : !windowed;
-    if (all_tiles && a.tickets)
+    if (all_tiles && (a.tickets || !a.turns))  // in no fixed order
       start_tile += regard::start_tile(key_block, key_blocks, static_cast<u32>(tiles.count()));
   }
 

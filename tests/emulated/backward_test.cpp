@@ -75,12 +75,13 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=72 dv=112 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen ranges dropout=0.3 dlse",
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 bits bias=alibi",
     "bwd fp16 d=192 dv=40 b=2 h=1 sq=130 sk=100 lengths ranges sink softcap=5",
-    // By pairs of warpgroups: one to four slices of dQ.
+    // By pairs of warpgroups: one to three slices of dQ in shared memory, and four from registers.
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",
     "bwd bf16 d=136 b=2 hq=4 hk=2 sq=70 sk=130 lengths mask=causal sink",
     "bwd fp16 d=40 dv=200 b=1 h=1 sq=65 sk=63 scale=5",
     "bwd bf16 d=64 dv=256 b=2 h=1 s=70 tq=130 tk=130 varlen",
+    "bwd bf16 d=128 dv=136 b=1 h=1 sq=70 sk=100 mask=causal",
     "bwd bf16 d=256 b=1 h=1 sq=0 sk=70",
     "bwd bf16 d=256 b=1 h=1 sq=70 sk=0",
 };
@@ -90,8 +91,8 @@ TEST(EmulatedBackward, HoppersIsRight) {
   expect_all_right(hopper_problems, {emulated_target(), "sm90_backward"});
 }
 
-/// Consumers run in ping-pong, and blocks wait for each other's first store, in any order of events. A wait
-/// that never ends is reported. One tile, two and more, and several blocks that reach a tile.
+/// Consumers run in ping-pong or in pairs, and blocks wait for each other's first store, in any order of
+/// events. A wait that never ends is reported. One tile, two and more, and several blocks that reach a tile.
 TEST(EmulatedBackward, HoppersTurnsEnd) {
   if (emulated_target() != "sm_90a") GTEST_SKIP() << "for a Hopper GPU";
   for (const int number : {1, 2, 3, 4}) {
@@ -99,7 +100,8 @@ TEST(EmulatedBackward, HoppersTurnsEnd) {
     expect_all_right(
         {"bwd bf16 d=64 b=1 h=2 sq=100 sk=200", "bwd bf16 d=128 b=1 h=1 sq=128 sk=300",
          "bwd fp16 d=64 b=1 hq=2 hk=1 s=300 mask=causal", "bwd bf16 d=96 b=1 h=1 s=200 dropout=0.3",
-         "bwd bf16 d=64 b=1 h=1 sq=400 sk=200 bits", "bwd bf16 d=160 b=1 h=1 s=200 ranges"},
+         "bwd bf16 d=64 b=1 h=1 sq=400 sk=200 bits", "bwd bf16 d=160 b=1 h=1 s=200 ranges",
+         "bwd bf16 d=192 dv=128 b=1 h=1 sq=150 sk=190 mask=causal", "bwd bf16 d=256 b=1 h=1 sq=130 sk=100"},
         {emulated_target(), "sm90_backward"});
   }
 }
@@ -128,7 +130,7 @@ TEST(EmulatedBackward, PassesNaNsOn) {
   for (const CaseOptions& options : {of_q, of_k}) {
     expect_all_right({"bwd bf16 h=1 s=100 d=64"}, {emulated_target(), "portable_backward"}, options);
     if (emulated_target() == "sm_90a")
-      expect_all_right({"bwd bf16 h=1 s=100 d=64", "bwd bf16 h=1 s=100 d=256"},
+      expect_all_right({"bwd bf16 h=1 s=100 d=64", "bwd bf16 h=1 s=100 d=192", "bwd bf16 h=1 s=100 d=256"},
                        {emulated_target(), "sm90_backward"}, options);
   }
 }
@@ -187,7 +189,8 @@ TEST(EmulatedBackward, TakesTurns) {
   }
   if (emulated_target() == "sm_90a")
     for (const char* text : {"bwd bf16 deterministic d=160 dv=40 b=1 h=1 sq=150 sk=200 mask=causal",
-                             "bwd bf16 deterministic d=64 b=1 h=1 sq=150 sk=200 mask=causal bits"})
+                             "bwd bf16 deterministic d=64 b=1 h=1 sq=150 sk=200 mask=causal bits",
+                             "bwd bf16 deterministic d=256 b=1 h=1 sq=70 sk=130"})
       expect_same_bits(text, {emulated_target(), "sm90_backward"});
   expect_same_bits("bwd fp16 deterministic d=64 b=2 h=2 sq=40 sk=130 bias=11 dbias",
                    {emulated_target(), "portable_backward"});

@@ -14,7 +14,7 @@ from here import BACKWARD_FAMILIES as FAMILIES  # noqa: E402
 from here import KIND  # noqa: E402
 from planned import PlannedBackward, draw, same, solved  # noqa: E402
 
-D = (64, 128, 256)
+D = (64, 128, 192, 256)
 SHAPES = {
     "dense": ("", 2, 8, 8, 1000, 1000),
     "causal": ("mask=causal", 2, 8, 2, 1000, 1200),

@@ -88,13 +88,14 @@ REGARD_DEVICE void add_floats(float* to, u32 from, u32 bytes) {
                "r"(from), "r"(bytes)
                : "memory");
 }
-/// Ends the group of this thread's stores so far; the next two wait until they have read their boxes, and
-/// until they are done.
+/// Ends the group of this thread's stores so far; the next two wait until all groups but the last `pending`
+/// have read their boxes, and until all stores are done.
 REGARD_DEVICE void end_stored_boxes() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+template <int pending = 0>
 REGARD_DEVICE void wait_until_boxes_are_read() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

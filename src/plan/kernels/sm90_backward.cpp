@@ -148,8 +148,10 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
                        .grad_q_slices = layout.grad_q_slices(block_k),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
-  backward.first_stores = true;
-  backward.turns = p.sq > 0 ? query_tiles(p, block_q) : 0;
+  // A pair that adds from shared memory is bound by what its adder waits for: its blocks add to zeros, in any
+  // order (docs/notebook/hopper-backward.md).
+  backward.first_stores = p.deterministic || !layout.shares_keys(block_k) || layout.grad_q == 0;
+  if (backward.first_stores) backward.turns = p.sq > 0 ? query_tiles(p, block_q) : 0;
   if (p.deterministic)
     backward.keys_descend = has_right_edge(p);
   else
