@@ -130,14 +130,21 @@ REGARD_DEVICE auto block_window_of(const Sm90ForwardWork& work, const Sm90Forwar
     return BlockWindow(work.first_row / cluster_rows * cluster_rows, rows, window);
 }
 
+/// Past the last key that any of those rows sees.
+template <class Rows>
+REGARD_DEVICE i32 end_of_keys(const Rows& rows) {
+  if constexpr (config::ranges)
+    return max(rows.bottom.end, rows.sinks);
+  else
+    return rows.bottom.end;
+}
+
 /// Finds the part's keys.
 REGARD_DEVICE void find_part(Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
   const auto of_block = block_window_of(work, a, window);
   const i32 begin = windowed && window.sinks > 0 ? 0 : of_block.top.begin;
-  i32 end = of_block.bottom.end;
-  if constexpr (config::ranges) end = max(end, of_block.sinks);
-  work.set(keys_of_part(a, work.number, Range32{begin, end}, block_k));
+  work.set(keys_of_part(a, work.number, Range32{begin, end_of_keys(of_block)}, block_k));
 }
 
 template <class RowsWindow>

@@ -39,10 +39,7 @@ namespace target {
 constexpr long long wave = 32;
 }
 }  // namespace regard
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #include "kernels/sm90/work.h"
-#pragma GCC diagnostic pop
 
 namespace regard {
 namespace {
