@@ -103,7 +103,7 @@ class Scheduler {
             visible_tiles_of(BlockWindow(first_row, lane < consumers ? group_rows : block_q, window), window);
     }
     RowsWindow ranged{};
-    if constexpr (config::ranges) ranged = block_window_of(work, a_, window);
+    if constexpr (config::ranges) ranged = ranged_window_of(work, a_, window);
     __syncwarp();
     if (first_lane) {
       if constexpr (config::ranges)

@@ -120,14 +120,24 @@ struct BlockWindow {
   REGARD_DEVICE i32 end_of_sinks(const Window32& window) const { return min(window.sinks, bottom.end); }
 };
 
+/// Rows of a block, or of its cluster.
+REGARD_DEVICE i32 rows_of_block(const Sm90ForwardArguments& a) {
+  return pack_gqa ? 1 << a.row_bits : cluster_rows;
+}
+
+/// Those of the rows of a block that have ranges, by a whole warp.
+REGARD_DEVICE RowsWindow ranged_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
+                                          const Window32& window) {
+  return rows_window_of(a, work.sequence, work.first_key, work.first_row, rows_of_block(a), window);
+}
+
 /// Those of the rows of a block, or of its cluster; with ranges by a whole warp.
 REGARD_DEVICE auto block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
                                    const Window32& window) {
-  const i32 rows = pack_gqa ? 1 << a.row_bits : cluster_rows;
   if constexpr (config::ranges)
-    return rows_window_of(a, work.sequence, work.first_key, work.first_row, rows, window);
+    return ranged_window_of(work, a, window);
   else
-    return BlockWindow(work.first_row / cluster_rows * cluster_rows, rows, window);
+    return BlockWindow(work.first_row / cluster_rows * cluster_rows, rows_of_block(a), window);
 }
 
 /// Past the last key that any of those rows sees.
