@@ -88,9 +88,8 @@ def flex_attention(
     if aux is None:
         return result
     o, *others = result if wants_lse or wants_max else (result,)
-    found = iter(others)
-    names = {"lse": wants_lse, "max_scores": wants_max}
-    return o, aux(**{name: next(found) for name, wanted in names.items() if wanted})
+    asked = [name for name, wanted in (("lse", wants_lse), ("max_scores", wants_max)) if wanted]
+    return o, aux(**dict(zip(asked, others)))
 
 
 def _refuse_sizes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
