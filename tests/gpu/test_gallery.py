@@ -8,8 +8,8 @@ import pytest
 
 import here
 
-sys.path.insert(0, str(here.ROOT))
-from tools import gallery  # noqa: E402
+sys.path.insert(0, str(here.ROOT / "tools"))
+import gallery  # noqa: E402
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
