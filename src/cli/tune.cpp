@@ -72,8 +72,8 @@ std::vector<Asked> all_asked(const Request& request) {
   return asked;
 }
 
-/// Compiles the kernels of all candidates, many at a time, so that measuring waits for none. What fails, or is
-/// not done at `end`, is compiled, and reported, when it is measured.
+/// Compiles the kernels of all candidates, many at a time, so that measuring waits for none. What fails, or
+/// is not done at `end`, is compiled, and reported, when it is measured.
 void prepare_kernels(const std::vector<Asked>& asked, double end) {
   if (asked.size() < 2) return;
   const auto cores = json_of(regard::info())["machine"]["cores"].get<std::size_t>();
@@ -171,10 +171,9 @@ double time_of(const Json& record, const char* which) {
 std::vector<std::string> row_of(const Json& record) {
   const double ms = time_of(record, "candidate"), by_cost = time_of(record, "by_cost");
   const bool same = record.at("candidate") == record.at("by_cost");
-  return {
-      record.at("problem"), record.at("candidate"), readable_ms(ms),
-      same ? "the cost model's choice"
-           : fmt::format("{:.2f} x as fast as the cost model's: {}", by_cost / ms, readable_ms(by_cost))};
+  return {record.at("problem"), record.at("candidate"), readable_ms(ms),
+          same ? "the cost model's choice"
+               : fmt::format("{:.2f} x as fast as the cost model's: {}", by_cost / ms, readable_ms(by_cost))};
 }
 
 Answer tune(const Request& request) {
