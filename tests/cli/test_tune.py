@@ -53,8 +53,13 @@ def test_numbers_of_parts_and_threads_are_candidates(regard, tmp_path):
     explained = regard("explain", problem, on, REGARD_TUNING="my.tuning").out
     assert f"chosen   {record['candidate']}: " in explained and "chosen by the tuning record of" in explained
     assert "2 stages, 1 thread, " in explained and "the keys in 3 parts of" in explained
-    done = regard("run", problem, on, "--repeat=0 --json", REGARD_TUNING="my.tuning")
+    save = {"REGARD_SAVE_CALLS": "calls,when=first:1"}
+    done = regard("run", problem, on, "--repeat=0 --json", REGARD_TUNING="my.tuning", **save)
     assert done.code == 0 and json.loads(done.out)["plan"]["splits"] == 3, done.err
+    again = json.loads(regard("rerun calls/call-0001 --json").out)  # without the record
+    assert again["verdict"] == "same_bits"
+    saved = json.loads((tmp_path / "calls/call-0001/call.json").read_text())
+    assert saved["family"].endswith(" splits=3") and saved["threads"] == 1
 
 
 def test_other_records_of_the_file_stay(regard, tuned):
