@@ -304,7 +304,7 @@ TEST(FunctionsAsBits, OfWholeTiles) {
        {"keep=((kv//64+q//64)%3==0||kv//128==q//100)&&h!=1&&b!=1", "keep=kv//64!=2&&q!=3 lengths",
         "keep=(kv//64+q//64)%3==h&&q!=130 mask=causal", "keep=kv>=0"})
     expect_right_by_each(std::string("fwd fp32 b=2 h=2 sq=200 sk=330 d=8 lse ") + mask,
-                         readers_of_bits(Pass::fwd));
+                         {{"", "", 2, 1, "bits"}, {"", "generic", 2, 1, "bits"}});
 }
 
 /// Bits and their map are those of the tensors of each call, whatever is left in the workspace.

@@ -103,7 +103,7 @@ class Workspace {
 };
 
 /// Of the plan that has run, with the tensors of the case.
-std::string mistakes_of_its_map(const regard_plan* plan, const Case& c, const Workspace& workspace) {
+std::string mistakes_of_map(const regard_plan* plan, const Case& c, const Workspace& workspace) {
   const auto ready = c_api::plan_of(plan)->ready();
   if (!ready || (*ready)->plan->bits == WorkspaceLayout::none) return {};
   std::vector<std::uint8_t> there = workspace.on_host();
@@ -121,7 +121,7 @@ regard_status run(const regard_plan* plan, const Path& path, const regard_argume
   if (status == REGARD_OK && !workspace.kept_its_bounds())
     ADD_FAILURE() << c.description() << ": wrote behind the workspace";
   if (status == REGARD_OK)
-    if (const std::string wrong = mistakes_of_its_map(plan, c, workspace); !wrong.empty())
+    if (const std::string wrong = mistakes_of_map(plan, c, workspace); !wrong.empty())
       ADD_FAILURE() << c.description() << " on " << path.target << ": " << wrong;
   return status;
 }
