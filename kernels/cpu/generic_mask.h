@@ -68,8 +68,11 @@ class MaskFunction : public FunctionRows {
     return all;
   }
   function::Interval mixed(i32 i) const {
-    return step(i).kind == function::Kind::operation ? function::of_step(step(i), intervals_)
-                                                     : function::any_of(step(i).type);
+    const FunctionStep& one = step(i);
+    if (one.kind != function::Kind::operation) return function::any_of(one.type);
+    const auto operand = [&](int k) { return intervals_[one.operands[k < one.count ? k : 0]]; };
+    return function::of_operation(static_cast<function::Operation>(one.which), one.type, one.operand,
+                                  operand(0), operand(1), operand(2));
   }
 
   /// Conditions of 32 keys, 0 or 1, as bits.

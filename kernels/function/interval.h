@@ -1,7 +1,8 @@
 // The lowest and the highest result that steps of a function can have for several rows and keys together.
 #pragma once
 
-#include "kernels/function/steps.h"
+#include "kernels/arguments.h"
+#include "kernels/function/operations.h"
 #include "kernels/inline.h"
 
 namespace regard::function {
@@ -116,13 +117,6 @@ constexpr REGARD_INLINE Interval of_operation(Operation operation, Type type, Ty
     default:
       return any_of(type);
   }
-}
-
-/// The results of a step that is an operation, from those of its operands, which lie in `all`.
-constexpr REGARD_INLINE Interval of_step(const FunctionStep& step, const Interval* all) {
-  const auto operand = [&](int i) { return all[step.operands[i < step.count ? i : 0]]; };
-  return of_operation(static_cast<Operation>(step.which), step.type, step.operand, operand(0), operand(1),
-                      operand(2));
 }
 
 }  // namespace regard::function
