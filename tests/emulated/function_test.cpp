@@ -13,7 +13,7 @@ Path path(const std::string& family = "") {
   return {.target = emulated_target(), .family = family, .functions = "bits"};
 }
 
-TEST(EmulatedFunctions, AreReadAsBits) {
+TEST(EmulatedFunctions, PortableReadsTheirBits) {
   expect_all_right({"fwd fp16 lse d=64 b=2 hq=4 hk=2 sq=70 sk=300 keep=doc[b,q]==doc[b,kv]&&kv<=p "
                     "tensors=doc:int32[2]"},
                    path("portable_forward"));
