@@ -71,9 +71,7 @@ struct RowKeyRanges {
   }
 
   /// Which of the 32 keys from `key` on a row of the tile sees, one bit each.
-  REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const {
-    return visible_bits(rows[row_of_tile], key);
-  }
+  REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const { return visible_bits(rows[row_of_tile], key); }
 
  private:
   REGARD_DEVICE void join(const RowKeyRange& row) const {
