@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "emulated/device.h"
 #include "kernels/support.h"
@@ -123,11 +125,18 @@ TEST(EmulatedBackward, ReadsNoPadding) {
                    {emulated_target(), "portable_backward"}, options);
 }
 
-/// A row that is NaN, or that sees a NaN.
+const Numbers infinite_values = {
+    "an infinite value", [](const Problem&, regard_role role, std::int64_t row, std::int64_t column) {
+      const bool one = role == REGARD_V && row == 60 && column == 3;
+      return one ? std::optional(std::numeric_limits<double>::infinity()) : std::nullopt;
+    }};
+
+/// A row that is NaN, that sees a NaN, or that sees an infinite value, of which its gradients are NaN.
 TEST(EmulatedBackward, PassesNaNsOn) {
-  CaseOptions of_q, of_k;
+  CaseOptions of_q, of_k, of_v;
   of_q.nan_row = of_k.nan_key = 60;
-  for (const CaseOptions& options : {of_q, of_k}) {
+  of_v.numbers = &infinite_values;
+  for (const CaseOptions& options : {of_q, of_k, of_v}) {
     expect_all_right({"bwd bf16 h=1 s=100 d=64"}, {emulated_target(), "portable_backward"}, options);
     if (emulated_target() == "sm_90a")
       expect_all_right({"bwd bf16 h=1 s=100 d=64", "bwd bf16 h=1 s=100 d=192", "bwd bf16 h=1 s=100 d=256"},
