@@ -70,6 +70,9 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=192 b=3 h=2 s=100 tq=210 tk=210 varlen bias=alibi",
     "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 dropout=0.3 mask=causal",
     "bwd fp16 d=64 b=3 hq=4 hk=1 s=100 tq=210 tk=210 varlen dropout=0.1 bias=alibi",
+    // Sums of dQ that begin as zeros.
+    "bwd bf16 d=64 b=1 h=1 sq=70 sk=4100",
+    "bwd fp16 d=128 b=1 h=1 sq=150 sk=4096 mask=causal",
     // Bits and ranges, of every query head or shared, beside what else there is.
     "bwd fp16 d=64 b=2 h=1 sq=70 sk=150 bits",
     "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 bits ranges mask=causal",

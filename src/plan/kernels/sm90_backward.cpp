@@ -36,6 +36,16 @@ std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   return ceil_divide(heads, std::max<std::int64_t>(heads / together, 1));
 }
 
+/// Whether the sums of dQ begin as zeros, to which blocks add in any order. Then no block waits until the
+/// first one has stored its dQ, but the zeros are written and read, which costs more than the wait if rows
+/// see few keys; between 512 keys and this many nothing was measured (docs/notebook/hopper-backward.md). A
+/// pair that adds from registers was not measured either.
+bool adds_to_zeros(const Problem& p, const Sm90BackwardLayout& layout, std::int64_t block_k) {
+  constexpr std::int64_t many_keys = 4096;
+  if (p.deterministic || layout.grad_q == 0) return false;
+  return layout.shares_keys(block_k) || most_keys_of_row(p) >= many_keys;
+}
+
 Refusal supports_features(const Question& q) {
   constexpr std::string_view instead = "portable_backward";
   const Problem& p = q.problem;
@@ -148,9 +158,7 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
                        .grad_q_slices = layout.grad_q_slices(block_k),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
-  // A pair that adds from shared memory is bound by what its adder waits for: its blocks add to zeros, in any
-  // order (docs/notebook/hopper-backward.md).
-  backward.first_stores = p.deterministic || !layout.shares_keys(block_k) || layout.grad_q == 0;
+  backward.first_stores = !adds_to_zeros(p, layout, block_k);
   if (backward.first_stores) backward.turns = p.sq > 0 ? query_tiles(p, block_q) : 0;
   if (p.deterministic)
     backward.keys_descend = has_right_edge(p);
