@@ -106,10 +106,7 @@ class Scheduler {
     if constexpr (config::ranges) ranged = ranged_window_of(work, a_, window);
     __syncwarp();
     if (first_lane) {
-      if constexpr (config::ranges)
-        turn.set_work(work, a_, window, ranged);
-      else
-        turn.set_work(work, a_, window, block_window_of(work, a_, window));
+      turn.set_work(work, a_, window, ranged);
       turn.safe_softmax = safe_softmax;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       if constexpr (!config::bits) shared_.turn_full[turn_ % 2].arrive();

@@ -41,23 +41,32 @@ struct Turn : SeenPages<paged && windowed>, SeenTiles<config::bits> {
   VisibleTiles visible[visible_tile_ranges];
   bool safe_softmax;  // redoes rows that overflowed
 
-  /// Everything but `safe_softmax`; with tiles_by_warpgroup, without `visible`.
-  template <class RowsWindow>
+  /// Everything but `safe_softmax`; with tiles_by_warpgroup, without `visible`. `ranged`: of the block's rows
+  /// if they have ranges.
   REGARD_DEVICE void set_work(const Sm90ForwardWork& of, const Sm90ForwardArguments& a,
-                              const Window32& window, const RowsWindow& of_block) {
+                              const Window32& window, const RowsWindow& ranged) {
     const i32 heads_per_kv = static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
     work = of;
     kv_head = of.head / heads_per_kv;
     if constexpr (pack_gqa) end_head = (kv_head + 1) * heads_per_kv;
-    tiles = tiles_of(of_block, window);
-    if constexpr (!tiles_by_warpgroup) visible[0] = visible_tiles_of(of_block, window);
-    set(of_block.empty() ? of.sequence.sk : of.first_key + of_block.top.begin,
-        window.left >= 0 ? of.first_key + (config::ranges ? of_block.end_of_sinks(window) : window.sinks)
-                         : 0);
+    if constexpr (config::ranges)
+      set_tiles(ranged, of, window, ranged.sinks);
+    else
+      set_tiles(block_window_of(of, a, window), of, window, window.sinks);
   }
 
   /// The tiles to go through.
   REGARD_DEVICE auto visited() const { return SeenTiles<config::bits>::visited(tiles); }
+
+ private:
+  template <class RowsWindow>
+  REGARD_DEVICE void set_tiles(const RowsWindow& of_block, const Sm90ForwardWork& of, const Window32& window,
+                               i32 end_of_sinks) {
+    tiles = tiles_of(of_block, window);
+    if constexpr (!tiles_by_warpgroup) visible[0] = visible_tiles_of(of_block, window);
+    set(of_block.empty() ? of.sequence.sk : of.first_key + of_block.top.begin,
+        window.left >= 0 ? of.first_key + end_of_sinks : 0);
+  }
 };
 
 }  // namespace regard

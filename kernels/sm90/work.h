@@ -120,41 +120,33 @@ struct BlockWindow {
   REGARD_DEVICE i32 end_of_sinks(const Window32& window) const { return min(window.sinks, bottom.end); }
 };
 
-/// Rows of a block, or of its cluster.
-REGARD_DEVICE i32 rows_of_block(const Sm90ForwardArguments& a) {
-  return pack_gqa ? 1 << a.row_bits : cluster_rows;
-}
-
-/// Those of the rows of a block that have ranges, by a whole warp.
+/// Those of the rows of a block with ranges, by a whole warp.
 REGARD_DEVICE RowsWindow ranged_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
                                           const Window32& window) {
-  return rows_window_of(a, work.sequence, work.first_key, work.first_row, rows_of_block(a), window);
+  const i32 rows = pack_gqa ? 1 << a.row_bits : block_q;
+  return rows_window_of(a, work.sequence, work.first_key, work.first_row, rows, window);
 }
 
-/// Those of the rows of a block, or of its cluster; with ranges by a whole warp.
-REGARD_DEVICE auto block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
-                                   const Window32& window) {
-  if constexpr (config::ranges)
-    return ranged_window_of(work, a, window);
-  else
-    return BlockWindow(work.first_row / cluster_rows * cluster_rows, rows_of_block(a), window);
-}
-
-/// Past the last key that any of those rows sees.
-template <class Rows>
-REGARD_DEVICE i32 end_of_keys(const Rows& rows) {
-  if constexpr (config::ranges)
-    return max(rows.bottom.end, rows.sinks);
-  else
-    return rows.bottom.end;
+/// Those of the rows of a block, or of its cluster.
+REGARD_DEVICE BlockWindow block_window_of(const Sm90ForwardWork& work, const Sm90ForwardArguments& a,
+                                          const Window32& window) {
+  const i32 rows = pack_gqa ? 1 << a.row_bits : cluster_rows;
+  return {work.first_row / cluster_rows * cluster_rows, rows, window};
 }
 
 /// Finds the part's keys.
 REGARD_DEVICE void find_part(Sm90ForwardWork& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
-  const auto of_block = block_window_of(work, a, window);
-  const i32 begin = windowed && window.sinks > 0 ? 0 : of_block.top.begin;
-  work.set(keys_of_part(a, work.number, Range32{begin, end_of_keys(of_block)}, block_k));
+  Range32 seen;
+  if constexpr (config::ranges) {
+    const RowsWindow of_block = ranged_window_of(work, a, window);
+    seen = {of_block.top.begin, max(of_block.bottom.end, of_block.sinks)};
+  } else {
+    const BlockWindow of_block = block_window_of(work, a, window);
+    seen = {of_block.top.begin, of_block.bottom.end};
+  }
+  const i32 begin = windowed && window.sinks > 0 ? 0 : seen.begin;
+  work.set(keys_of_part(a, work.number, Range32{begin, seen.end}, block_k));
 }
 
 template <class RowsWindow>

@@ -31,7 +31,8 @@ TEST(EmulatedFunctions, HopperSkipsTiles) {
                     "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=40 sk=500 keep=(kv+h)//100%2==0&&q!=7",
                     "fwd bf16 lse d=128 b=2 h=2 s=300 keep=q//90==kv//90 scale=60",
                     "fwd bf16 lse d=128 b=1 h=3 s=400 batch_invariant keep=q//70<=kv//70&&q//128!=1 "
-                    "bias=alibi dropout=0.3"},
+                    "bias=alibi",
+                    "fwd bf16 lse d=64 b=1 h=2 s=300 keep=q//70<=kv//70&&q//128!=1 dropout=0.3"},
                    path("sm90_forward"));
 }
 

@@ -401,6 +401,13 @@ const std::vector<Refused>& refused_scenes() {
        "it does not support a soft cap above 1024; portable_forward does"},
       {{"supports_features", "fwd fp8 out=bf16 b=1 h=1 s=64 d=64 bits", "sm_90a", "sm90_forward", tile128()},
        "it does not support bit masks with 8-bit types; portable_forward does"},
+      {{"supports_features", "fwd bf16 b=1 h=1 s=64 d=64 bits dropout=0.1 bias=alibi", "sm_90a",
+        "sm90_forward", tile128()},
+       "it does not support bits or ranges beside dropout and a bias or soft cap; portable_forward does"},
+      {{"supports_features", "fwd bf16 b=1 h=1 s=64 d=136 ranges softcap=5", "sm_90a", "sm90_forward",
+        tile128()},
+       "it does not support bits or ranges beside a soft cap with head dims above 128; portable_forward "
+       "does"},
       {{"supports_features", "fwd fp8 out=bf16 b=1 h=1 s=64 d=64 ranges", "sm_90a", "sm90_forward",
         tile128()},
        "it does not support row ranges with 8-bit types; portable_forward does"},

@@ -51,8 +51,6 @@ Refusal supports_features(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) != 2) return unsupported("inputs other than bf16 and fp16", instead);
   if (p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
-  if (p.bits) return unsupported("bit masks", instead);
-  if (p.ranges) return unsupported("row ranges", instead);
   if (p.dropout > 0 && Sm90BackwardLayout::shares_keys(q.candidate.tile->algorithm.block_k))
     return unsupported("dropout with head dims above 128", instead);
   if (p.dropout > 0 && p.softcap > 0)

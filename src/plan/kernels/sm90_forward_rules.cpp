@@ -37,6 +37,11 @@ Refusal supports_features(const Question& q) {
   if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
+  const bool by_row = p.bits || p.ranges;  // these would spill
+  if (by_row && p.dropout > 0 && (p.bias != Bias::none || p.softcap > 0))
+    return unsupported("bits or ranges beside dropout and a bias or soft cap", instead);
+  if (by_row && p.softcap > 0 && (p.d > 128 || p.dv > 128))
+    return unsupported("bits or ranges beside a soft cap with head dims above 128", instead);
   if (p.bits && bytes == 1) return unsupported("bit masks with 8-bit types", instead);
   if (p.ranges && bytes == 1) return unsupported("row ranges with 8-bit types", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
@@ -44,8 +49,6 @@ Refusal supports_features(const Question& q) {
   if (p.dropout > 0 && splits_keys(*q.candidate.recipe))
     return unsupported("dropout with split keys", instead);
   if (p.dropout_mask) return fmt::format("it does not write the dropout mask; {} does", instead);
-  if (p.bits) return unsupported("bit masks", instead);
-  if (p.ranges) return unsupported("row ranges", instead);
   return sm90_unsupported(p, instead);
 }
 
