@@ -114,7 +114,7 @@ Refusal accumulators_leave_room(const Question& q) {
   const std::int64_t most_sums_by_converted_pages = 144 * registers;
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
-  const bool wide_mask = p.mask != Mask::none && p.d > 128;
+  const bool wide_mask = (p.mask != Mask::none || p.bits) && p.d > 128;
   // With batch_invariant dense keys get the tile that those in pages have.
   const bool in_pages = p.paged > 0 || p.batch_invariant;
   const bool modified_in_pages = in_pages && p.softcap > 0 && p.bias != Bias::none;
