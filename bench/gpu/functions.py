@@ -158,7 +158,7 @@ def of_flex(cell: Cell, of: Inputs, mode: str) -> Call:
     mask = score = None
     if function.mask is not None:
         mask = create_block_mask(
-            lambda *place: function.mask(*place, *tensors), None, None, cell.s, cell.s, device=DEVICE
+            lambda b, h, q, kv: function.mask(b, h, q, kv, *tensors), None, None, cell.s, cell.s, device=DEVICE
         )
     if function.score is not None:
         score = lambda s, b, h, q, kv: function.score(s, b, h, q, kv, *tensors)  # noqa: E731

@@ -14,7 +14,7 @@ target = regard.plan(PROBLEM, None if kind == "cpu" else kind).target
 
 with tempfile.TemporaryDirectory() as folder:
     records = f"{folder}/my.tuning"
-    words = ["tune", PROBLEM, f"--target={target}", "--seconds=1", f"--out={records}"]
+    words = ["tune", PROBLEM, f"--target={target}", f"--seconds={1 if kind == 'cpu' else 10}", f"--out={records}"]
     subprocess.run([sys.executable, "-m", "regard", *words], check=True, capture_output=True)
     regard.use_tuning(records)
     for problem in (PROBLEM, LONGER):
