@@ -231,7 +231,7 @@ def test_opcheck(dtype, packed):
     leaves = [x.requires_grad_() for x in (q, k, v)]
     torch.library.opcheck(torch.ops.regard.attention.default, (*leaves, *encoded))
     bare = [x.detach() for x in (*leaves, *encoded.tensors)]
-    o, lse, _ = torch.ops.regard.attention(*bare[:3], bare[3:], *encoded[1:])
+    o, lse, *_ = torch.ops.regard.attention(*bare[:3], bare[3:], *encoded[1:])
     arguments = (
         cases.numbers(6, *o.shape).to(dtype),
         *bare[:3],
