@@ -307,7 +307,11 @@ def test_ten_thousand_calls_leave_nothing(random):
             with pytest.raises((jax.errors.JaxRuntimeError, ValueError)):
                 program(q, fails).block_until_ready()
 
+    def growth():
+        before = resident_bytes()
+        some(10_000)
+        return resident_bytes() - before
+
     some(1000)
-    before = resident_bytes()
-    some(10_000)
-    assert resident_bytes() - before < 8 * 2**20
+    # A leak grows each time; what the allocator keeps of other tests does not.
+    assert any(growth() < 8 * 2**20 for _ in range(3))
