@@ -84,7 +84,7 @@ class LatentLoader {
     if (lane() == 0) {
       Turn& given = shared_.turn[turn % 2];
       if (work != nullptr)
-        given.set_work(*work, a_, window_of(*work, a_));
+        given.set_work(*work, a_, window_of(*work, a_), {});
       else
         given.work.head = -1;
       shared_.turn_full[turn % 2].arrive();

@@ -1,6 +1,7 @@
 // The packed bits of a mask, as a thread that has some scores of two rows reads them.
 #pragma once
 
+#include "kernels/machine/number.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
