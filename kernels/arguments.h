@@ -77,7 +77,7 @@ struct Arguments {
   NewTokens added;
   Rows parts_o, parts_lse;  // partial results to be merged: [part, head, token]; O in the problem's dtype
   i32 accumulate;           // 1: O and LSE are one more part
-  i32 tile_map;             // of bits that a stage writes: words from `bits` to tile_map.h; 0: no map
+  i32 tile_map;             // words from `bits` to their map, if a stage writes them (tile_map.h); 0: no map
 
   i64 b, hq, hk, sq, sk;  // sq, sk: longest, with varlen
   i32 d, dv;

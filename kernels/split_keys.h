@@ -1,6 +1,6 @@
-// The keys of a row, if several blocks share them: each has a part, and leaves its O, LSE and,
-// where it is asked for, row_max in the workspace. Kernels that take parts begin their schedule with this; it
-// is the whole schedule of those that merge them.
+// The keys of a row, if several blocks share them: each has a part, and leaves its O, LSE and, if requested,
+// row_max in the workspace. Kernels that take parts begin their schedule with this; it is the whole schedule
+// of those that merge them.
 #pragma once
 
 #include "kernels/kernel_arguments.h"

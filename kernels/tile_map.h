@@ -1,6 +1,6 @@
-// A map of a mask of bits: which tiles have a pair of a row and a key that see each other, and which have no
-// other pairs. The stage that writes the bits of a mask that is a function also writes its map, and kernels
-// skip tiles by it (Arguments::tile_map). Bits of a caller have no map.
+// A map of a mask of bits: which tiles contain a visible pair of a row and a key, and which contain only
+// visible pairs. The stage that writes the bits of a mask that is a function also writes its map, and kernels
+// skip tiles by it (Arguments::tile_map). Bits from a caller have no map.
 //
 // A tile is 64 rows by 64 keys: two words of bits, the tile of the generic kernels, and a part of the tiles
 // of all others, each of which is read as the tiles of the map that it overlaps, whatever its size.
@@ -20,7 +20,7 @@ constexpr i32 map_tile = 64;
 /// Tiles of a word.
 constexpr i32 map_word = 8;
 
-/// Of rows and keys that the sequence has. Two bits: some pair sees each other, and every one does.
+/// Two bits: some pair is visible, and every pair is. Rows and keys past the sequence's do not count.
 enum TileState : u8 { unseen_tile = 0, mixed_tile = 1, whole_tile = 3 };
 
 constexpr REGARD_INLINE i32 map_tiles(i64 rows_or_keys) {
@@ -40,8 +40,8 @@ template <class T>
 using MapPointer = const T*;
 #endif
 
-/// Neighbouring rows of tiles, of which elements are keys; or columns, of which elements are rows. A tile of
-/// them is seen if it is in one of them, and whole if it is in all.
+/// Neighbouring rows of tiles, whose elements are keys; or columns, whose elements are rows. A tile of them
+/// is seen if it is seen in one of them, and whole if it is whole in all.
 struct TileLines {
   const u64* words = nullptr;  // null: no map
   i32 pitch = 0;               // words from one to the next
@@ -113,11 +113,11 @@ struct TileMap {
     return i64{map_tiles(sq)} * map_words(map_tiles(sk)) + i64{map_tiles(sk)} * map_words(map_tiles(sq));
   }
 
-  /// Those beside rows of [begin, end), which the sequence has.
+  /// The rows of tiles for rows [begin, end), which the sequence has.
   REGARD_INLINE TileLines of_rows(i32 begin, i32 end) const {
     return lines(words, map_words(key_tiles), begin, end);
   }
-  /// Those beside keys of [begin, end), which the sequence has.
+  /// The columns of tiles for keys [begin, end), which the sequence has.
   REGARD_INLINE TileLines of_keys(i32 begin, i32 end) const {
     return lines(columns(), map_words(row_tiles), begin, end);
   }
@@ -136,7 +136,7 @@ struct TileMap {
   }
 };
 
-/// That of a sequence and head, beside the bits of a call.
+/// That of a sequence and head, after the bits of a call.
 REGARD_INLINE TileMap tile_map_of(const Arguments& a, i64 batch, i64 head) {
   if (a.tile_map == 0) return {};
   const i64 matrix =

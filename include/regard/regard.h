@@ -203,8 +203,8 @@ typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
   const char* target; /* NULL: the best CPU target; "cuda", "hip": the best for that kind's current device */
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic"; numbers of its tile can
-                       * follow: "sm90_forward cluster=2". Or the whole name of a candidate. At the end, parts
-                       * of the keys and threads: "cpu_decode splits=8 threads=2" */
+                       * follow: "sm90_forward cluster=2". Or the whole name of a candidate. Numbers of parts
+                       * of the keys and of threads can end it: "cpu_decode splits=8 threads=2" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
   const char* functions; /* score= and keep=, NULL: by words where they say them, else with keep as bits, else
                           * interpreted; "words", "bits", "interpreted": only so */

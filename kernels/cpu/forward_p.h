@@ -35,7 +35,7 @@ REGARD_INLINE void raise_maximum(float* maximum, const RegisterTile<tile_rows, v
   }
 }
 
-/// The largest scores of a step count for the rows.
+/// Raises the rows' largest scores to those of a step.
 REGARD_INLINE void raise_largest(QueryTile& rows, const float* maximum) {
   for (i64 lane = 0; lane < tile; lane += lanes)
     store(rows.largest + lane, max(load<Floats>(rows.largest + lane), load<Floats>(maximum + lane)));

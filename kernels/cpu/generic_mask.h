@@ -122,7 +122,7 @@ class MaskWriter {
   static constexpr function::Interval none{0, 0};
   static_assert(tile_rows == map_tile && tile_keys == map_tile);
 
-  /// What is known of a tile: the bits of its keys, of any of its rows and of all.
+  /// What is known of a tile: which keys any of its rows sees, and which all of them see.
   struct Found {
     u64 any = 0, all = ~u64{0};
 

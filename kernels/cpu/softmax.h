@@ -30,7 +30,7 @@ REGARD_INLINE CpuSoftmaxEnd end_softmax(Floats maximum, Floats sum, float natura
           select(any_key, row_max + log(total), broadcast(-infinity))};
 }
 
-/// The row_max of a problem, from the largest score. It is NaN where the sum is: a maximum ignores NaN.
+/// The row_max of a problem, from the largest score. It is NaN where the sum is, as a maximum ignores NaN.
 REGARD_INLINE Floats row_max_of(Floats largest, Floats sum, float natural) {
   const Ints seen = largest != -infinity;
   return select(sum == sum, select(seen, largest * natural, broadcast(-infinity)), sum);

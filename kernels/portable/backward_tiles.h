@@ -51,7 +51,7 @@ struct QueryTiles {
     return tile;
   }
 
-  /// The map of the bits, if a stage has written them, beside the keys of the block.
+  /// The map of the bits for the keys of the block, if a stage has written it.
   REGARD_DEVICE TileLines map_of(i32 head) const {
     const i32 first = common.work.first_key;
     return tile_map_of(a, common.work.batch, head)

@@ -1,8 +1,8 @@
 // Writes the visibility bits of a mask that is a function, and their map of tiles, for the stages after this
-// one. It is compiled for the function. A block has the rows of some neighbouring tiles. It first asks which
-// tiles are known from the least and the greatest numbers that the function has for their rows and keys. In
-// the others it asks each pair: a thread has one of the rows, so that what depends on the row alone is
-// computed once, and neighbouring threads have neighbouring rows, and read the same keys at the same time.
+// one. It is compiled for the function. A block has the rows of some neighbouring tiles. It first finds the
+// tiles that are known from the least and the greatest numbers that the function has for their rows and keys.
+// In the others it evaluates each pair: a thread has one of the rows, so that what depends on the row alone
+// is computed once, and neighbouring threads have neighbouring rows, and read the same keys at the same time.
 #include "kernels/machine/number.h"
 #include "kernels/machine/thread.h"
 #include "kernels/portable/mask_place.h"
@@ -32,7 +32,7 @@ struct MaskWork {
   }
 };
 
-/// The place of their first row and key.
+/// The place of the tiles' first row and key.
 REGARD_DEVICE MaskPlace place_of(const PortableBitsArguments& a, const Sequence& sequence,
                                  const MaskWork& work) {
   const i64 row = i64{work.row_tile} * map_tile, key = i64{work.first_tile} * map_tile;
@@ -48,9 +48,9 @@ REGARD_DEVICE MaskPlace place_of(const PortableBitsArguments& a, const Sequence&
   return at;
 }
 
-/// What threads have found in the tiles of their block, each of which has a bit.
+/// What threads have found in the tiles of their block, one bit for each.
 struct FoundTiles {
-  u32 seen, hidden;  // some pair is
+  u32 seen, hidden;  // whether some pair is
 
   REGARD_DEVICE void add(i32 tile, u32 bits, u32 existing) {
     seen |= u32{(bits & existing) != 0} << tile;
@@ -107,7 +107,7 @@ class MaskBlock {
     return at;
   }
 
-  /// Which tiles are known without asking each pair: some lanes share the rows and keys of each tile.
+  /// Which tiles are known without evaluating each pair: some lanes share the rows and keys of each tile.
   REGARD_DEVICE void find_known() const {
     const i32 lanes = mask_threads / static_cast<i32>(a_.tiles), tile = thread() / lanes;
     RowIntervals rows = {};

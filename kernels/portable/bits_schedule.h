@@ -29,7 +29,7 @@ struct PortableBitsSchedule : WrittenBits {
 
 using PortableBitsArguments = KernelArguments<PortableBitsSchedule>;
 
-/// A thread has the word of one row in each tile of its block, whose threads have all words of a tile.
+/// In each tile of its block a thread has one word of a row; the threads together have all words of the tile.
 constexpr i32 mask_threads = map_tile * (map_tile / 32), most_mask_tiles = 16;
 /// Bytes of shared memory of a block: its words, and a little for each wave and tile.
 constexpr i32 mask_memory = map_tile * (2 * most_mask_tiles + 1) * 4 + 64;

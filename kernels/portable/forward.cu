@@ -31,7 +31,7 @@ struct ForwardCommon {
   philox::Random random;
   PortableScoreScale scale;
   i32 sk;
-  TileLines map;  // of the bits of these rows, if a stage has written them
+  TileLines map;  // of the bits of these rows, if a stage has written it
 };
 static_assert(sizeof(ForwardCommon) <= layout.common);
 

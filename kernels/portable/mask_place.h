@@ -49,7 +49,7 @@ REGARD_DEVICE Interval single_of(u32 number) {
   return {signed_of(number), signed_of(number)};
 }
 
-/// What it reads for several rows and keys, which may have different indices.
+/// What a tensor has for several rows and keys, whose indices may differ.
 template <Type type>
 REGARD_DEVICE Interval load_any(const MaskTensor& tensor, bool at_one_place, Indices indices) {
   return at_one_place ? single_of(load<type>(tensor, indices)) : any_of(type);

@@ -60,7 +60,7 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Sm90BackwardWork
       else
         add_floats(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
       end_stored_boxes();
-      // A pair's slices are there at almost the same time: two are read at once.
+      // A pair's slices are ready at almost the same time: two are read at once.
       if (shares_keys && n > 0) {
         wait_until_boxes_are_read<1>();
         shared.grad_q_empty[last].arrive();

@@ -22,7 +22,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 grad_q;               // of a tile to be added to memory, fp32; 0: a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 kept;                 // bits of the weights of a tile that dropout keeps; a pair has no dropout
-  i64 mask;                 // bits of the scores of a tile that are visible
+  i64 mask;                 // bits of a tile's scores: which are visible
   i64 q_stages, mask_stages;
 
   constexpr REGARD_INLINE explicit Sm90BackwardLayout(const Sm90TileShape& tile)

@@ -1,4 +1,4 @@
-// What queries see where position alone does not say: by bits, and by ranges of keys.
+// What queries see where position alone does not decide: by bits, and by ranges of keys.
 //
 // Scores are transposed, so a thread would read a word of every query of a tile to find its bits. Instead a
 // warp reads each word once, and turns bits of rows into bits of threads by exchanges between its lanes.
@@ -10,7 +10,8 @@
 
 namespace regard {
 
-/// The masks of tiles, in shared memory: one for each stage of Q or, as a pair has no room for them, one.
+/// The masks of tiles, in shared memory: one for each stage of Q or, for a pair, which has no room for more,
+/// a single one.
 struct Sm90BackwardMasks {
   static constexpr i32 stages = layout.mask_stages;
 
@@ -41,7 +42,7 @@ struct RowMask {
   static constexpr i32 count = block_k / wave;
   u32 words[count];
 
-  /// Rows past the last one repeat it. All bits are asked for before any of them is needed.
+  /// Rows past the last one repeat it. All words are loaded before any of them is needed.
   REGARD_DEVICE RowMask(const BackwardArguments& a, const Sequence32& sequence, i32 head, i32 row,
                         i32 first_key) {
     row = smaller(row, sequence.sq - 1);
@@ -55,7 +56,7 @@ struct RowMask {
       for (i32 i = 0; i < count; ++i) words[i] = 0xffffffffu;
     }
     VisibleKeys32 visible = visible_keys(a, sequence, row);
-    // These are the caller's numbers.
+    // Ranges are the caller's numbers: differences of those far below 0 could overflow.
     visible.window.end = larger(visible.window.end, 0);
     visible.sinks.end = larger(visible.sinks.end, 0);
 #pragma unroll
@@ -63,8 +64,8 @@ struct RowMask {
   }
 };
 
-/// Exchanges a bit of the lane's number with one of the numbers of its bits: bits whose numbers differ by
-/// `distance`, of lanes whose numbers differ by `lanes`.
+/// Exchanges a bit of the lane index with one of the bit index: bits whose indices differ by `distance`, of
+/// lanes whose indices differ by `lanes`.
 template <i32 lanes, i32 distance>
 REGARD_DEVICE u32 exchange(u32 bits) {
   constexpr u32 low = 0xffffffffu / ((1u << distance) + 1);
@@ -94,9 +95,9 @@ REGARD_DEVICE void write_masks(const BackwardArguments& a, const Sm90BackwardWor
       const RowMask row(a, sequence, tile.head, tile.first_row() + part * wave + of_lane, work.first_key);
 #pragma unroll
       for (i32 i = 0; i < RowMask::count; ++i) {
-        // Of the number of a query, the lane has bits 1, 2, 0, 3 and 4. The last three are exchanged for the
-        // lowest bits of a key's number: then, as in a product's rows, a lane has two queries of every eight,
-        // and two of every 16 keys, 8 apart.
+        // The lane index has bits 1, 2, 0, 3 and 4 of the query's. The last three are exchanged for the
+        // lowest bits of the key's: then, as in a product's rows, a lane has two queries of every eight, and
+        // two of every 16 keys, 8 apart.
         u32 bits = exchange<4, 1>(row.words[i]);
         bits = exchange<8, 2>(bits);
         bits = exchange<16, 4>(bits);

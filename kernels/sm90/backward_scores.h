@@ -39,7 +39,7 @@ struct SeenQueries {
 };
 
 /// Which of a thread's scores are visible: one bit each, in the order of their registers or, if a warp finds
-/// them (backward_masks.h), as that has them.
+/// them (backward_masks.h), in the order in which it writes them.
 struct Seen {
   static constexpr i32 words = block_q / 64;
   u32 bits[words];

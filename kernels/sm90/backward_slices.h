@@ -11,7 +11,7 @@ namespace regard {
 constexpr i32 grad_q_slice_columns = layout.d / grad_q_slices;
 using GradQSlice = float[grad_q_slice_columns / 2];
 
-/// Of one warpgroup and tile.
+/// Those of one warpgroup and tile.
 template <bool through_shared_memory>
 class GradQSlicesOf {
  public:
@@ -42,7 +42,7 @@ class GradQSlicesOf<false> {
   REGARD_DEVICE GradQSlicesOf(Sm90BackwardShared& shared, const Sm90BackwardMemory&, u32, i32 consumer)
       : shared_(shared), consumer_(consumer) {}
 
-  /// Until the block is allowed to add dQ of the tile to memory.
+  /// Waits until the block is allowed to add dQ of the tile to memory.
   REGARD_DEVICE void wait(const BackwardArguments& a, const Sm90BackwardWork& work,
                           const QueryTileCursor& tile) {
     const i64 number = first_tile(a, work.sequence, tile.head) + tile.index;

@@ -32,8 +32,8 @@ constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
 /// up to 3 % faster that way.
 constexpr bool peel_first = !config::softcap && !wide_heads;
 /// Whether random bytes are drawn in the same instruction stream as the exponentials, whose units are the
-/// bottleneck, or after them. With narrow heads, which have the most exponentials for each product, that is
-/// slower.
+/// bottleneck, or after them. With narrow heads, which have the most exponentials for each product, the same
+/// stream is slower.
 constexpr bool draws_beside_exponentials = config::d > 64 && !masked_by_row;
 
 /// Named barriers: one for each warpgroup to begin in ping-pong, then one for each warpgroup alone.

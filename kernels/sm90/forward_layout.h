@@ -51,7 +51,7 @@ struct Sm90ForwardLayout : Sm90Boxes {
   /// Columns of O that are computed: whole groups of four threads that store 8 each.
   static constexpr REGARD_INLINE i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
-  /// The tiles of keys for which a block of work knows what a mask of bits shows.
+  /// The most tiles of keys for which a block of work can know what a mask of bits shows.
   static constexpr i64 most_seen_tiles = 1024;
 
   /// Smaller boxes take longer than copies by threads.

@@ -17,8 +17,8 @@ class Scheduler {
 
   /// Hands out a turn; false for the one that says that there is no more work. Counted work is taken as late
   /// as loads allow, so that the rest is spread evenly at the end; other work is known ahead, and if Q has a
-  /// second slot it is handed out as early as possible; so is work with bits that have no map.
-  /// Rows that overflowed in a turn are redone two turns later, before anything new.
+  /// second slot it is handed out as early as possible; so is work with bits that have no map, whose tiles
+  /// take long to find. Rows that overflowed in a turn are redone two turns later, before anything new.
   REGARD_DEVICE bool publish_next() {
     const bool late = (q_stages == 1 || a_.counter != nullptr) && !asks_bits(a_);
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);

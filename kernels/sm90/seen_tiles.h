@@ -13,7 +13,7 @@ struct SeenOfTile {
   bool any, all;
 };
 
-/// Asks the map of the bits, by a single thread.
+/// Reads the map of the bits, by a single thread.
 REGARD_DEVICE SeenOfTile ask_map(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
                                  i32 key) {
   const i32 rows = pack_gqa ? 1 << a.row_bits : block_q, end = min(key + block_k, work.sequence.sk),
@@ -30,7 +30,7 @@ REGARD_DEVICE SeenOfTile ask_map(const Sm90ForwardArguments& a, const Sm90Forwar
   return seen;
 }
 
-/// Asks the bits of a tile, by a whole warp: four lanes for each row. `end_head`: past the last one of the
+/// Reads the bits of a tile, by a whole warp: four lanes for each row. `end_head`: past the last one of the
 /// block.
 REGARD_DEVICE SeenOfTile ask_bits(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
                                   i32 key) {
@@ -49,7 +49,7 @@ REGARD_DEVICE SeenOfTile ask_bits(const Sm90ForwardArguments& a, const Sm90Forwa
   return {__any_sync(whole_warp, any != 0) != 0, __any_sync(whole_warp, all != ~0u) == 0};
 }
 
-/// Whether finding the tiles takes long.
+/// Whether the bits themselves are read to find the tiles, which takes long.
 REGARD_DEVICE bool asks_bits(const Arguments& a) {
   return config::bits && a.tile_map == 0;
 }
@@ -73,7 +73,7 @@ struct TilesByBits {
 template <bool needed>
 class SeenTiles {
  public:
-  /// Asks for each of the tiles, by a whole warp.
+  /// Finds what is seen of each of the tiles, by a whole warp.
   REGARD_DEVICE void find(const Sm90ForwardArguments& a, const Sm90ForwardWork& work, i32 end_head,
                           const KeyTiles& tiles) {
     const i32 lane = threadIdx.x % wave;

@@ -26,8 +26,8 @@ constexpr i32 cluster = config::cluster > 1 ? config::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
 static_assert(!gathered || !eight_bits);  // one warp loads everything, and has no registers to spare
 static_assert(!paged || cluster == 1);
-// Whether it depends on the row what it sees, not on its position alone: then rows need not have seen a key
-// when they come to a tile.
+// Whether what a row sees depends on more than its position: then rows need not have seen a key when they
+// come to a tile.
 constexpr bool masked_by_row = config::bits || config::ranges;
 static_assert(cluster == 1 || !masked_by_row);
 static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || split_kv || pack_gqa)));
