@@ -36,8 +36,8 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
 }
 
-/// Puts words in the place of functions, as plans do. Plans of a mask that becomes bits begin with a stage of
-/// its own: its problem is added to `masks`.
+/// Puts words in the place of functions, as plans do. Plans of a mask that becomes bits begin with a stage
+/// that writes them: its problem is added to `masks`.
 void put_words(Signature& one, std::vector<Problem>& masks) {
   if (one.score.empty() && one.keep.empty()) return;
   const Problem example = example_of(one);

@@ -42,8 +42,8 @@ class Candidates {
 
 /// What the library says about a problem: `regard explain --json`.
 nlohmann::json explained(const Problem&, const regard::Options& where);
-/// The names of the candidates to measure, with those that have other numbers of parts and threads: the cost
-/// model's choice, then by their estimates.
+/// The names of the candidates to measure, also those with other numbers of parts and threads: first the cost
+/// model's choice, then the others by their estimates.
 std::vector<std::string> worth_measuring(const nlohmann::json& explanation);
 
 }  // namespace regard::cli

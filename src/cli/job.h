@@ -29,9 +29,8 @@ struct Files {
 /// at random.
 std::string listed_tensors(const std::vector<std::string>& names);
 
-/// Where the forward run is computed whose O and LSE a backward problem reads: on the CPU, as a check of the
-/// backward kernels of a GPU must not depend on its forward kernels; or where the problem is, as that is
-/// fast.
+/// Where forward runs, whose O and LSE a backward problem reads: on the CPU, as a check of a GPU's backward
+/// kernels must not depend on its forward kernels; or on the problem's target, as that is fast.
 enum class ForwardOn : std::uint8_t { cpu, same_target };
 
 class Job {

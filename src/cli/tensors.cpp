@@ -78,7 +78,7 @@ void fill_floats(const Tensor& tensor, const Random& random, std::int64_t first,
   }
 }
 
-/// By all cores: a number depends on its index alone.
+/// On all cores, as a number depends on its index alone.
 void fill_floats(const Tensor& tensor, const Random& random) {
   if (tensor.dtype == REGARD_INT8) return fill_integers(tensor, random);
   constexpr std::int64_t piece = 1 << 20;

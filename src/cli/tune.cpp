@@ -72,8 +72,8 @@ std::vector<Asked> all_asked(const Request& request) {
   return asked;
 }
 
-/// Compiles the kernels of all candidates, many at a time, so that measuring waits for none. What fails, or
-/// is not done at `end`, is compiled, and reported, when it is measured.
+/// Compiles the kernels of all candidates, many at a time, so that measuring does not wait for compiles. What
+/// fails, or is not done by `end`, is compiled, and reported, when it is measured.
 void prepare_kernels(const std::vector<Asked>& asked, double end) {
   if (asked.size() < 2) return;
   const auto cores = json_of(regard::info())["machine"]["cores"].get<std::size_t>();

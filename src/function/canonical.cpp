@@ -25,8 +25,8 @@ bool stays(const Node& n, int k) {
   }
 }
 
-/// Copies a function, with other nodes in place of its literals and numbers, and with its tensors at other
-/// places.
+/// Copies a function, with other nodes in place of its literals and numbers, and with its tensors in another
+/// order.
 template <class Leaf>
 class Rewriter {
  public:

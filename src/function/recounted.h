@@ -1,4 +1,4 @@
-// A function without what only matters beside others.
+// A function apart from others: its numbers and tensors are its own.
 #pragma once
 
 #include <vector>

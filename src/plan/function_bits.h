@@ -12,8 +12,8 @@ namespace regard {
 /// Larger masks are interpreted where they are used.
 constexpr std::int64_t most_bytes_of_bits = std::int64_t{64} << 20;
 
-/// uint32 [batches, heads, rows, words], and the map of each matrix behind them. Sequences and heads share
-/// bits if the function does not tell them apart.
+/// uint32 [batches, heads, rows, words], followed by the map of each matrix. Sequences and heads share bits
+/// if the function does not tell them apart.
 struct BitsShape {
   std::int64_t batches = 1, heads = 1, rows, keys, words;
 

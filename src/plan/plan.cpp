@@ -147,7 +147,7 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// In the order of the table. Further ones, with numbers of their own, may follow; they stay where they are.
+/// In the order of the table. Others, with numbers of their own, may follow; pointers to trials stay valid.
 using Trials = std::deque<Trial>;
 
 /// What was decided among the accepted candidates.

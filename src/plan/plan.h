@@ -85,8 +85,8 @@ Result<FunctionsBy> functions_by(std::string_view text);
 
 struct PlanOptions {
   int threads = 1;     ///< cpu
-  std::string family;  ///< empty: any; else only candidates of this family, kernel or name, and how many
-                       ///< parts of the keys and threads their plans have (CandidateWords)
+  std::string family;  ///< empty: any; else only candidates of this family, kernel or name; numbers of parts
+                       ///< of the keys and of threads can end it (CandidateWords)
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
   bool strict = false;                ///< refuse to fall back to a slower family
   std::string recorded;  ///< the candidate that was measured to be the fastest; empty: nothing is known

@@ -62,7 +62,7 @@ SplitKeys split_keys_of(const Plan&);
 /// The same for kernels that divide the keys by the lengths on the device, unless they are cut at multiples.
 SplitKeys split_seen_keys_of(const Plan&);
 /// Adds the stage that merges the parts, with its schedule, and the intermediate results of the parts in the
-/// workspace: fp32 O, LSE and, where it is asked for, row_max.
+/// workspace: fp32 O, LSE and, if requested, row_max.
 void merge_parts(Plan&, Stage merge);
 
 /// Below this a part costs more to merge than it saves, except for sm90_forward, which decides by cost.

@@ -51,7 +51,7 @@ inline bool splits_keys(const Recipe& recipe) {
 struct Candidate {
   const Recipe* recipe;
   const Target::Tile* tile;
-  /// Of the plan, for which no other kernel is compiled; 0: the plan decides.
+  /// Of the plan, without another kernel; 0: the plan decides.
   std::int64_t splits = 0;  ///< parts of the keys
   int threads = 0;          ///< cpu: not more than the caller allows
 
@@ -67,14 +67,14 @@ struct CandidateWords {
 Result<CandidateWords> parse_candidate_words(std::string_view);
 
 /// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
-/// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of) but for its own
-/// numbers.
+/// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of) without its numbers
+/// of parts and threads.
 bool matches(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(Pass, const Target&);
 
-/// "cpu_decode + cpu_combine block_k=64", and after that its numbers of parts and threads, if it has some.
+/// "cpu_decode + cpu_combine block_k=64", followed by its numbers of parts and threads, if it has any.
 std::string name_of(const Candidate&);
 
 }  // namespace regard

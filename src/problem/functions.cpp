@@ -192,7 +192,7 @@ Result<MaskAlone> mask_alone(std::string_view keep, std::string_view tensors) {
       for (int& one : own) one = earlier[static_cast<std::size_t>(one)];
     return own;
   };
-  // Operands that are sorted by their numbers can change places.
+  // New numbers can change the order of sorted operands, and that changes the numbers: until neither changes.
   constexpr int most_steps = 8;
   for (int step = 0; step < most_steps; ++step) {
     const Result<Functions> functions = parsed({}, mask.keep, mask.tensors, {});

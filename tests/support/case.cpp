@@ -46,7 +46,7 @@ std::uint8_t* aligned(std::vector<std::uint8_t>& memory) {
   return reinterpret_cast<std::uint8_t*>((address + 63) / 64 * 64);
 }
 
-/// Only these dimensions are far apart: an emulator keeps a record of every page in between.
+/// Only dimensions up to this have large strides, as an emulator keeps a record of every page in between.
 std::int64_t largest_far_dimension() {
   return std::getenv("TEST_EMULATOR") == nullptr ? std::numeric_limits<std::int64_t>::max() : 3;
 }

@@ -41,7 +41,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   return tiles * map_tile * map_tile / (pairs_per_second_of_unit * std::max(plan.workers, 1));
 }
 
-/// Several tiles share what is computed for their rows; but all units have blocks.
+/// A block of several tiles computes once what depends on their rows; but every unit should have blocks.
 std::int64_t tiles_of_block(const Plan& plan, std::int64_t all_tiles) {
   constexpr std::int64_t least = 4, blocks_of_unit = 16;
   std::int64_t tiles = least;

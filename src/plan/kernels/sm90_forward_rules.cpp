@@ -37,11 +37,11 @@ Refusal supports_features(const Question& q) {
   if (bytes > 2) return unsupported("inputs other than bf16, fp16 and fp8", instead);
   if (bytes == 2 && p.out != p.dtype) return unsupported("output of a type other than Q's", instead);
   if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("8-bit or 32-bit output from fp8", instead);
-  const bool by_row = p.bits || p.ranges;  // these would spill
+  const bool by_row = p.bits || p.ranges;  // with these, the next two would spill
   if (by_row && p.dropout > 0 && (p.bias != Bias::none || p.softcap > 0))
-    return unsupported("bits or ranges beside dropout and a bias or soft cap", instead);
+    return unsupported("bits or ranges with dropout and a bias or soft cap", instead);
   if (by_row && p.softcap > 0 && (p.d > 128 || p.dv > 128))
-    return unsupported("bits or ranges beside a soft cap with head dims above 128", instead);
+    return unsupported("bits or ranges with a soft cap at head dims above 128", instead);
   if (p.bits && bytes == 1) return unsupported("bit masks with 8-bit types", instead);
   if (p.ranges && bytes == 1) return unsupported("row ranges with 8-bit types", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
@@ -105,7 +105,7 @@ Refusal clusters_share_keys(const Question& q) {
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
   if (p.bits || p.ranges) {
     return std::string(
-        "the blocks of its clusters may see other tiles by bits and ranges; use a tile without clusters");
+        "the blocks of a cluster may see different tiles with bits or ranges; use a tile without clusters");
   }
   if (!is_ragged(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
@@ -121,11 +121,11 @@ Refusal rows_for_clusters(const Question& q) {
   return std::string("its clusters need keys and query rows for two blocks; use a tile without clusters");
 }
 
-/// A block of work knows of each tile what its bits show.
+/// A block of work notes two bits for each tile: whether its rows see any of it, and all of it.
 Refusal bits_have_tiles(const Question& q) {
   const std::int64_t most = Sm90ForwardLayout::most_seen_tiles * q.candidate.tile->algorithm.block_k;
   if (!q.problem.bits || q.problem.sk <= most) return {};
-  return fmt::format("with bits its tile is for sk up to {}; use portable_forward", most);
+  return fmt::format("with bits its tile supports sk up to {}; use portable_forward", most);
 }
 
 Refusal packs_gqa(const Question& q) {
