@@ -25,7 +25,7 @@ def plan(
 
     target: a target of this machine such as "cpu-avx2"; None takes the best one.
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
-    one can be checked against another. The plan's own numbers may follow: "decode splits=8 threads=2".
+    one can be checked against another. Numbers of the plan may follow: "decode splits=8 threads=2".
     threads: 0 takes REGARD_THREADS, or all cores.
     functions: compute `score` and `keep` only by "words" of the problem, with `keep` as "bits", or only "interpreted";
         None takes any.
@@ -82,8 +82,7 @@ def check(problem: Problem | str, *, seed: Any = 0, offset: int = 0, **tensors: 
     """Compares outputs with the fp64 oracle, which computes them again from the inputs.
 
     The keywords are those of `Plan.run`: tensors, namely inputs and the outputs to be checked, and seed and offset of
-    dropout. The report gives for every output
-    the largest absolute and relative error, the tolerance, and "ok".
+    dropout. The report gives for every output the largest absolute and relative error, the tolerance, and "ok".
 
     Raises InvalidError for arrays that do not fit the problem; a failed check is not an error.
     """

@@ -46,11 +46,11 @@ def decode_attention(
     heads, dim]. The token at position p is in row p // ranks of rank p % ranks. A rank without rows adds nothing.
 
     causal and window=(left, right) refer to whole sequences, whose last token is the last query. sink, fp32 [hq], is
-    applied once, not on each rank. options: scale, softcap, kv, descale and its factors, cache_index, batch_invariant,
-    splits, target, family, threads. Nothing is read on the host.
+    applied once, not on each rank. group: a process group of torch.distributed, by default all processes. options:
+    scale, softcap, kv, descale and its factors, cache_index, batch_invariant, splits, target, family, threads. Nothing
+    is read on the host.
 
-    Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients. group: a
-    process group of torch.distributed, by default all processes.
+    Returns o, [b, sq, hq, dv], or (o, lse) with lse=True, the same on every rank. There are no gradients.
 
     Raises InvalidError (a ValueError) and RefusedError (a NotImplementedError).
     """
@@ -110,7 +110,7 @@ def append(
     torch.distributed, by default all processes; nothing is sent.
 
     Raises InvalidError (a ValueError) for shapes other than these, an unknown option, or without
-    torch.distributed.init_process_group; TypeError for what is no tensor; and the errors of `regard.torch.append`.
+    torch.distributed.init_process_group; TypeError for what is not a tensor; and the errors of `regard.torch.append`.
     """
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new, lengths_k=lengths_k)
     if k_new.dim() != 4 or lengths_k.shape != k_new.shape[:1]:

@@ -129,8 +129,8 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
 
     Returns x with a share of 1 / ranks along `dim` (packed: of its tokens). Autograd records it.
 
-    Raises InvalidError (a ValueError) for a length that is no multiple of 2 * ranks, offsets that are no such tensor,
-    or without torch.distributed.init_process_group; TypeError where x is no tensor; IndexError where it has no `dim`.
+    Raises InvalidError (a ValueError) for a length that is not a multiple of 2 * ranks, other offsets, or without
+    torch.distributed.init_process_group; TypeError if x is not a tensor; IndexError if it has no `dim`.
     """
     refuse_types(x=x)
     processes = Group(group)
@@ -155,7 +155,7 @@ def unshard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | Non
     Returns a tensor with `ranks` times as many tokens along `dim`, the same on every rank.
 
     Raises InvalidError (a ValueError) for an odd number of tokens, offsets that do not fit them, or without
-    torch.distributed.init_process_group; TypeError where x is no tensor; IndexError where it has no `dim`.
+    torch.distributed.init_process_group; TypeError if x is not a tensor; IndexError if it has no `dim`.
     """
     refuse_types(x=x)
     processes = Group(group)

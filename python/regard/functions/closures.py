@@ -70,8 +70,8 @@ def _in_language(name: str) -> str:
 
 
 def _plain(function: Any, kind_of: Callable[[Any], Any]) -> Closure | None:
-    """The closure of a function that reads arrays, numbers and modules of libraries, as most do: found in a third of
-    the time. None for any other."""
+    """The closure of a function that reads only arrays, numbers and modules of libraries, as most do; None for any
+    other. It is found in a third of the time that a walk takes."""
     if type(function) is not types.FunctionType or function.__defaults__ or function.__kwdefaults__:
         return None
     code = _code_of(function.__code__)
@@ -248,12 +248,12 @@ def _imported_by(code: types.CodeType) -> frozenset[str]:
 
 
 class _Code:
-    """What is found in code once. One of these stands for all equal code, and is compared in less time."""
+    """What is found in code once. There is one for all equal code, and comparing it takes less time."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.cells, self.globals = code.co_freevars, globals_of(code)
         imports = any(not _is_library(name) for name in _imported_by(code))
-        self.reads_by_names = not (imports or _names_of(code) & _READERS)  # and not otherwise
+        self.reads_by_names = not (imports or _names_of(code) & _READERS)  # only: not through getattr, say
 
 
 _code_of = functools.lru_cache(maxsize=1024)(_Code)

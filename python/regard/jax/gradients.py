@@ -45,7 +45,7 @@ def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
     grad_o, *others = [None if isinstance(other, SymbolicZero) else other for other in cotangents]
     grad_lse = others[0] if "lse" in call.requested else None
     if "row_max" in call.requested and others[-1] is not None:
-        raise RefusedError("row_max has no gradient: pass on jax.lax.stop_gradient of it")
+        raise RefusedError("row_max has no gradient: use jax.lax.stop_gradient(row_max)")
     if grad_o is None and grad_lse is None:
         return (None,) * len(call.names)
     inputs = dict(zip(call.names, arrays, strict=True))

@@ -96,8 +96,8 @@ def refuse_row_max(outputs: dict[str, Any]) -> None:
     """For operators of caches, which do not return it."""
     if outputs["row_max"]:
         raise RefusedError(
-            "row_max cannot be returned by latent attention, or together with new tokens, where PyTorch compiles or "
-            "traces: leave it out, or call attention outside of what is compiled"
+            "row_max cannot be returned by latent attention, or together with new tokens, in code that PyTorch "
+            "compiles or traces: leave it out, or call attention elsewhere"
         )
 
 

@@ -115,7 +115,7 @@ def _refuse_blocks(mask: Any) -> None:
 
 
 def seen_places(mask_mod: Any, b: int, heads: range, rows: range, keys: int, device: Any) -> Tensor:
-    """What a function says of these places of a sequence: [heads, rows, keys]."""
+    """What a function returns at these places of a sequence: [heads, rows, keys]."""
     ranges = range(b, b + 1), heads, rows, range(keys)
     numbers = [torch.arange(some.start, some.stop, dtype=torch.int32, device=device) for some in ranges]
     places = torch.meshgrid(*numbers, indexing="ij")

@@ -52,16 +52,17 @@ def flex_attention(
 
     The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
     [B, Hq, L] in fp32; with AuxRequest(max_scores=True), on CPUs, each row's largest score, which has no gradient, and
-    is -inf for rows that see no key. kernel_options that choose tiles are ignored, with a
-    warning, once for each; others are refused. Within torch.compile functions and block masks are what `function` makes
-    of them. scale is by default 1 / sqrt(E); with enable_gqa Hq is a multiple of Hkv. key and value may have a batch of
-    1, which is that of every query.
+    is -inf for rows that see no key. kernel_options that choose tiles are ignored, with a warning, once for each;
+    others are refused. Within torch.compile functions and block masks are what `function` makes of them. scale is by
+    default 1 / sqrt(E); with enable_gqa Hq is a multiple of Hkv. key and value may have a batch of 1, which all queries
+    share.
 
     Returns o, [B, Hq, L, Ev]; (o, lse) with return_lse; (o, AuxOutput) with return_aux.
 
     Raises InvalidError (a ValueError) for other shapes and types, nested tensors, and a function that cannot be traced;
     RefusedError (a NotImplementedError) for what `attention` does not compute, a BACKEND of PyTorch, and a block mask
-    that is not its function; TypeError for arguments of other classes. What a function itself raises is passed on.
+    whose blocks contradict its function; TypeError for arguments of other classes. What a function itself raises is
+    passed on.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)

@@ -13,7 +13,7 @@ from ..errors import wrong_type
 from ..words import count
 from .block_masks import seen_places
 
-_AT_ONCE = 1 << 24  # places of a mask that are in memory as booleans
+_AT_ONCE = 1 << 24  # places of a mask that are held as booleans at a time
 
 
 def mask(keep: Callable[..., Any], b: int, h: int, sq: int, sk: int, *, device: Any = None) -> Tensor:
@@ -22,16 +22,17 @@ def mask(keep: Callable[..., Any], b: int, h: int, sq: int, sk: int, *, device: 
         bits = regard.torch.mask(keep, b, 1, s, s, device="cuda")       # once
         o = regard.torch.attention(q, k, v, bits=bits)                  # in each layer
 
-    keep(b, h, q_idx, kv_idx): as for `attention`, and true where a query sees a key. b, h: how many sequences and query
-    heads there are; 1 where keep does not distinguish them, and all share the bits. sq, sk: the lengths. device: where
+    keep(b, h, q_idx, kv_idx): as for `attention`, true where a query sees a key. b, h: how many sequences and query
+    heads there are; 1 if keep does not distinguish them, so that all share the bits. sq, sk: the lengths. device: where
     the tensors that keep reads are; by default PyTorch's own default.
 
-    PyTorch computes it, so that keep may also call what `attention` refuses in a function, such as searchsorted. An
-    index has to lie within its tensor. The memory that this takes besides the result does not grow with the lengths.
+    PyTorch evaluates keep, so it may also call what `attention` refuses in a function, such as searchsorted. Indices
+    have to lie within their tensors. The memory that this takes besides the result does not grow with the lengths.
 
     Returns uint32 [b, h, sq, ceil(sk / 32)].
 
-    Raises InvalidError (a ValueError) for other sizes, TypeError for what is no function of booleans.
+    Raises InvalidError (a ValueError) for other sizes, TypeError if keep is not a function, or does not return
+    booleans.
     """
     if not callable(keep):
         raise wrong_type(f"keep is of type {type(keep).__name__}; it must be a function of b, h, q_idx and kv_idx")

@@ -58,7 +58,7 @@ def _run_forward(
     real: Sequence[float],
     text: str,
 ) -> tuple[Tensor, ...]:
-    """o, lse, the dropout mask and row_max; these two have no elements unless they are requested."""
+    """o, lse, the dropout mask and row_max; the last two have no elements unless they are requested."""
     options = _decoded(tensors, whole, real, text)
     outputs: dict[str, Any] = {"lse": True}
     outputs.update({name: options.pop(name) for name in (*_OTHERS, "out") if name in options})

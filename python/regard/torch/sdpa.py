@@ -44,9 +44,10 @@ def sdpa(
 
     Returns a tensor [N, ..., Hq, L, Ev] of the query's type.
 
-    Raises InvalidError (a ValueError) for shapes that are not broadcast, types and values of dropout_p that it does not
-    take; RefusedError (a NotImplementedError) for tensors of other subclasses, and for what nothing here solves;
-    TypeError for what is no tensor. NoKernelError (a RuntimeError) and NoMemoryError (a MemoryError) as `attention`.
+    Raises InvalidError (a ValueError) for shapes that cannot be broadcast, and types and values of dropout_p that it
+    does not take; RefusedError (a NotImplementedError) for tensors of other subclasses, and for what nothing here
+    solves; TypeError for what is not a tensor. NoKernelError (a RuntimeError) and NoMemoryError (a MemoryError) as
+    `attention`.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)

@@ -108,8 +108,8 @@ def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array
 
     Returns an array of x's shape and type.
 
-    Raises InvalidError (a ValueError) for a length that is no multiple of 2 * ranks, and offsets that do not fit x;
-    TypeError where ranks is no whole number.
+    Raises InvalidError (a ValueError) for a length that is not a multiple of 2 * ranks, and offsets that do not fit x;
+    TypeError if ranks is not a whole number.
     """
     x, parts = _dealable(x, ranks, axis if offsets is None else 0)
     if offsets is not None:
@@ -120,7 +120,7 @@ def deal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array
 
 
 def undeal(x: Any, ranks: int, *, axis: int = 1, offsets: Any = None) -> jax.Array:
-    """The inverse of `deal`: x, ranks, axis and offsets are those of that call, but x is its result.
+    """The inverse of `deal`: x is its result; ranks, axis and offsets are those of that call.
 
     Returns an array of x's shape and type, in the order of whole sequences. Raises the same errors.
     """

@@ -14,9 +14,9 @@ def register(name: str = "regard") -> None:
     """Registers attn_implementation=name with transformers, for every model that uses attention functions.
 
     name: what `from_pretrained(..., attn_implementation=name)` and `model.set_attn_implementation(name)` then take; a
-    function that was registered under it is replaced, also one of transformers' own, such as "sdpa".
+    function that was registered under it is replaced, even one of transformers' own, such as "sdpa".
 
-    Returns nothing. Raises TypeError where name is no text, and ImportError on import where transformers is missing.
+    Returns nothing. Raises TypeError if name is not text, and ImportError on import if transformers is missing.
     What a model asks of attention that Regard does not compute is refused in its calls, by RefusedError (a
     NotImplementedError) with the reason.
     """
@@ -28,8 +28,8 @@ def register(name: str = "regard") -> None:
 
 def register_paged() -> None:
     """Takes the place of "paged|eager", with which transformers' continuous batching (`generate_batch`) runs models
-    that are loaded with attn_implementation="eager": it takes no name of one's own.
+    that are loaded with attn_implementation="eager", as it takes no other name.
 
-    Returns nothing. Raises ImportError on import where transformers is missing; calls raise as those of `register`.
+    Returns nothing. Raises ImportError on import if transformers is missing; calls raise as those of `register`.
     """
     AttentionInterface.register("paged|eager", paged_attention_forward)
