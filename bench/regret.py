@@ -41,7 +41,7 @@ VARIANT = re.compile(r" (splits|threads)=\d+")
 
 
 def random_problem(kind: str, generator: random.Random, on_gpu: bool) -> str:
-    """Lengths are evenly spread over their logarithm; two of three are no powers of two."""
+    """Lengths are evenly spread over their logarithm; two of three are not powers of two."""
 
     def length(least: int, most: int) -> int:
         exponent = generator.uniform(least.bit_length() - 1, most.bit_length() - 1)

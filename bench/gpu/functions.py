@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Functions of the score and the mask on an NVIDIA GPU, compared with plain attention and with FlexAttention.
 
-bf16, 16 heads. The calls of a cell take turns with a cold L2 cache: `regard`; `bits`, the same where the bits of the
-mask are given, if the plan of `regard` has a stage that writes them; `plain`, attention without a function; and `flex`,
-FlexAttention, compiled for the cell by torch.compile in the mode `--flex`, with a block mask that is made before.
+bf16, 16 heads. The calls of a cell take turns with a cold L2 cache: `regard`; `bits`, the same with the mask's bits
+given, if the plan of `regard` has a stage that writes them; `plain`, attention without a function; and `flex`,
+FlexAttention, compiled for the cell by torch.compile in the mode `--flex`, with a block mask made beforehand.
 Results are compared before anything is timed. Writes a line of JSON per cell to
 bench/results/flex-<GPU>-<date>.jsonl: `tiles`, the share of tiles of 128 x 128 in which a row sees a key;
 `over_plain` and `over_plain_with_bits`, the rate in these tiles over that of `plain`; `over_flex`, the time of

@@ -73,7 +73,7 @@ const std::vector<std::string> hopper_problems = {
     // Sums of dQ that begin as zeros.
     "bwd bf16 d=64 b=1 h=1 sq=70 sk=4100",
     "bwd fp16 d=128 b=1 h=1 sq=150 sk=4096 mask=causal",
-    // Bits and ranges, of every query head or shared, beside what else there is.
+    // Bits and ranges, of every query head or shared, together with other words.
     "bwd fp16 d=64 b=2 h=1 sq=70 sk=150 bits",
     "bwd bf16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 bits ranges mask=causal",
     "bwd bf16 d=64 b=1 h=2 s=260 ranges mask=window:60,3,sink=5 softcap=4",

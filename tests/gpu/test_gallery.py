@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch sees no GPU", allow_module_level=True)
 
-AT_ONCE = Semaphore(8)  # each Python example has PyTorch's memory on the GPU
+AT_ONCE = Semaphore(8)  # each Python example takes GPU memory for PyTorch
 PROGRAMS = here.ROOT / "build/gallery/gpu"
 
 

@@ -210,7 +210,7 @@ TEST(FunctionsAsBits, HaveTheKernelsOfBits) {
   }
 }
 
-/// Neither the names of tensors nor a score beside it make another kernel of a mask.
+/// A mask has one kernel, whatever the names of its tensors and whatever the score.
 TEST(FunctionsAsBits, OneMaskIsCompiledOnce) {
   const auto first_stage = [](const std::string& function) {
     const Result<Plan> made =

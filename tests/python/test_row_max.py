@@ -1,4 +1,4 @@
-"""row_max: each row's largest score, as a result of its own."""
+"""row_max: each row's largest score, as a further result of forward."""
 
 import numpy
 import pytest
