@@ -128,7 +128,7 @@ def _requested(return_aux: Any, return_lse: bool) -> Any:
         raise invalid("return_lse and return_aux are both given; return_aux=AuxRequest(lse=True) says it alone")
     unknown = [name for name, wanted in return_aux._asdict().items() if wanted and name not in ("lse", "max_scores")]
     if unknown:
-        raise RefusedError(f"return_aux asks for {', '.join(unknown)}, which is no result here; lse and max_scores are")
+        raise RefusedError(f"return_aux asks for {', '.join(unknown)}; only lse and max_scores are results here")
     return theirs.AuxOutput
 
 
