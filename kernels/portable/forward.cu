@@ -264,6 +264,8 @@ class PortableForwardBlock {
                                     i32 turn, WaveRowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
+    // The map is read before there are scores, which leave no registers for that.
+    const bool has_unseen_bits = config::bits && !map_sees_all(key);
     RowNumbers sum;
     u32 large = 0;
 #pragma unroll 1
@@ -274,7 +276,7 @@ class PortableForwardBlock {
       if constexpr (key_factors) scale_columns(s, first_factor(turn), false);
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
-      if (!common_.visible.sees_tile(key) || (config::bits && !map_sees_all(key)))
+      if (!common_.visible.sees_tile(key) || has_unseen_bits)
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;

@@ -34,7 +34,8 @@ constexpr bool peel_first = !config::softcap && !wide_heads;
 /// Whether random bytes are drawn in the same instruction stream as the exponentials, whose units are the
 /// bottleneck, or after them. With narrow heads, which have the most exponentials for each product, the same
 /// stream is slower.
-constexpr bool draws_beside_exponentials = config::d > 64 && !masked_by_row;
+constexpr bool draws_beside_exponentials =
+    config::d > 64 && config::d <= 128 && !config::softcap && !masked_by_row;
 
 /// Named barriers: one for each warpgroup to begin in ping-pong, then one for each warpgroup alone.
 constexpr i32 first_pingpong = 2;
