@@ -113,11 +113,24 @@ def append(
     torch.distributed.init_process_group; TypeError for what is not a tensor; and the errors of `regard.torch.append`.
     """
     refuse_types(k=k, v=v, k_new=k_new, v_new=v_new, lengths_k=lengths_k)
+    refuse_types(**{name: x for name, x in (("page_table", page_table), ("cache_index", cache_index)) if x is not None})
     if k_new.dim() != 4 or lengths_k.shape != k_new.shape[:1]:
         raise invalid(
             f"k_new has shape {list(k_new.shape)} and lengths_k {list(lengths_k.shape)}; they must be "
             "[b, s_new, hk, d] and [b]"
         )
+    if page_table is not None and cache_index is not None:
+        raise invalid("page_table and cache_index both say where a sequence's rows are: give one of them")
+    if "slots" in options:
+        raise invalid(
+            "slots is not an option here: where tokens go follows from lengths_k and page_table or cache_index"
+        )
+    for name, places, dimensions in (("page_table", page_table, 2), ("cache_index", cache_index, 1)):
+        if places is not None and (places.dim() != dimensions or places.dtype not in (torch.int32, torch.int64)):
+            raise invalid(
+                f"{name} is {places.dtype} with shape {list(places.shape)}; it must be int32 "
+                f"{'[b, pages]' if dimensions == 2 else '[b]'}"
+            )
     processes = Group(group)
     position = lengths_k[:, None].long() + torch.arange(k_new.shape[1], device=k_new.device)
     row, size = position // processes.ranks, k.shape[1]

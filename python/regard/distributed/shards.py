@@ -101,6 +101,8 @@ def packed_sequences(
     parts = group.ranks * (2 if in_chunks else 1)
     if offsets.device.type == "cpu":  # what is on a GPU is not read
         lengths = offsets.diff()
+        if int(offsets[0]) != 0 or (lengths < 0).any():
+            raise invalid(f"offsets are {offsets.tolist()}; they must begin with 0 and not decrease")
         if (lengths % parts).any() or int(offsets[-1]) != tokens * group.ranks:
             raise invalid(
                 f"offsets are {offsets.tolist()} and this rank has {tokens} tokens; each sequence must have a multiple "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import io
 import itertools
 import os
@@ -305,6 +306,15 @@ def refusals(setting: Setting) -> None:
     refused(NotImplementedError, "a window of all_gather_attention ends", FORMS["all_gather"], q, q, q, window=(2, 3))
     refused(NotImplementedError, "window is not an option of ring_attention", FORMS["ring"], q, q, q, window=(2, 0))
     refused(ValueError, "x has 5 tokens; 4 ranks need a multiple of 8", shared.shard, torch.zeros(1, 5))
+    for wrong in ([0, 16, 8, 32], [8, 32]):
+        offsets = torch.tensor(wrong, dtype=torch.int32)
+        refused(ValueError, "they must begin with 0 and not decrease", shared.shard, torch.zeros(32), offsets=offsets)
+    cache, new = torch.zeros(2, 8, 1, 4), torch.zeros(1, 1, 1, 4)
+    append = functools.partial(shared.append, cache, cache.clone(), new, new, torch.zeros(1, dtype=torch.int32))
+    pages = torch.zeros(1, 2, dtype=torch.int32)
+    refused(ValueError, "give one of them", append, page_table=pages, cache_index=pages[0, :1])
+    refused(ValueError, "it must be int32 [b, pages]", append, page_table=pages.float())
+    refused(ValueError, "slots is not an option here", append, slots=pages[0])
     refused(NotImplementedError, "bias is not an option of decode_attention", shared.decode_attention, q, q, q,
             setting.ints(4), bias=q)  # fmt: skip
 
