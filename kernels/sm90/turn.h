@@ -59,8 +59,8 @@ struct Turn : SeenPages<paged && windowed>, SeenTiles<config::bits> {
   REGARD_DEVICE auto visited() const { return SeenTiles<config::bits>::visited(tiles); }
 
  private:
-  template <class RowsWindow>
-  REGARD_DEVICE void set_tiles(const RowsWindow& of_block, const Sm90ForwardWork& of, const Window32& window,
+  template <class Edges>
+  REGARD_DEVICE void set_tiles(const Edges& of_block, const Sm90ForwardWork& of, const Window32& window,
                                i32 end_of_sinks) {
     tiles = tiles_of(of_block, window);
     if constexpr (!tiles_by_warpgroup) visible[0] = visible_tiles_of(of_block, window);

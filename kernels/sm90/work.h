@@ -149,8 +149,9 @@ REGARD_DEVICE void find_part(Sm90ForwardWork& work, const Sm90ForwardArguments& 
   work.set(keys_of_part(a, work.number, Range32{begin, seen.end}, block_k));
 }
 
-template <class RowsWindow>
-REGARD_DEVICE KeyTiles tiles_of(const RowsWindow& block, const Window32& window) {
+/// Of the rows of a block, from their BlockWindow or RowsWindow.
+template <class Edges>
+REGARD_DEVICE KeyTiles tiles_of(const Edges& block, const Window32& window) {
   KeyTiles tiles{block.top.begin / block_k, tiles_before(block.bottom.end), 0};
   if (windowed && window.left >= 0) tiles.sinks = tiles_before(block.end_of_sinks(window));
   if (!block.empty())
@@ -160,8 +161,8 @@ REGARD_DEVICE KeyTiles tiles_of(const RowsWindow& block, const Window32& window)
   return tiles;
 }
 
-template <class RowsWindow>
-REGARD_DEVICE VisibleTiles visible_tiles_of(const RowsWindow& block, const Window32& window) {
+template <class Edges>
+REGARD_DEVICE VisibleTiles visible_tiles_of(const Edges& block, const Window32& window) {
   const i32 end = tiles_of(block, window).end;
   if (block.empty()) return {end, {end, end}, end - 1};
   const i32 whole_end = max(block.top.end, 0) / block_k;

@@ -119,7 +119,7 @@ regard_status run(const regard_plan* plan, const Path& path, const regard_argume
   if (status == REGARD_OK && regard_plan_on_gpu(plan) != 0)
     status = regard_stream_wait(regard_plan_target(plan), nullptr);
   if (status == REGARD_OK && !workspace.kept_its_bounds())
-    ADD_FAILURE() << c.description() << ": wrote behind the workspace";
+    ADD_FAILURE() << c.description() << ": wrote past the end of the workspace";
   if (status == REGARD_OK)
     if (const std::string wrong = mistakes_of_map(plan, c, workspace); !wrong.empty())
       ADD_FAILURE() << c.description() << " on " << path.target << ": " << wrong;

@@ -17,8 +17,8 @@ def register(name: str = "regard") -> None:
     function that was registered under it is replaced, even one of transformers' own, such as "sdpa".
 
     Returns nothing. Raises TypeError if name is not text, and ImportError on import if transformers is missing.
-    What a model asks of attention that Regard does not compute is refused in its calls, by RefusedError (a
-    NotImplementedError) with the reason.
+    Later calls of the model raise RefusedError (a NotImplementedError), with the reason, for what Regard does not
+    compute.
     """
     if not isinstance(name, str):
         raise wrong_type(f"name is of type {type(name).__name__}; it must be text, such as 'regard'")
