@@ -12,6 +12,8 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "plan/cost.h"
+#include "plan/function_levels.h"
+#include "plan/function_steps.h"
 #include "plan/function_words.h"
 #include "plan/gpu_rows.h"
 #include "plan/plan_parts.h"
@@ -352,9 +354,11 @@ Result<Plan> plan_sequences(const Problem& problem, const Target& target, const 
 Result<Plan> plan_interpreted(const Problem& problem, const Target& target, const PlanOptions& options,
                               Explanation* explanation, std::string_view why) {
   Result<Plan> planned = plan_sequences(problem, target, options, explanation);
-  if (explanation != nullptr)
-    explanation->functions =
-        fmt::format("its functions are not planned as words: {}; only generic kernels interpret them", why);
+  if (explanation == nullptr) return planned;
+  explanation->functions =
+      fmt::format("its functions are not planned as words: {}; only generic kernels interpret them", why);
+  if (const Result<FunctionSteps> steps = function_steps(problem))
+    explanation->functions += ": " + operations_by_level(*steps);
   return planned;
 }
 
@@ -366,7 +370,8 @@ Result<Plan> plan_words(FunctionWords found, const Target& target, PlanOptions o
   if (explanation == nullptr || explanation->problem.empty()) return planned;
   explanation->problem = print(words.functions);
   explanation->functions = fmt::format("its functions are planned as words: {}", print(words.problem));
-  if (words.mask) explanation->functions += "; its first stage writes the bits";
+  if (words.mask)
+    explanation->functions += "; its first stage writes the bits: " + operations_by_level(*words.mask);
   if (words.tensor) explanation->functions += "; " + condition_of(words, target.on_cpu());
   return planned;
 }

@@ -264,13 +264,20 @@ TEST(FunctionsInWords, AreAskedForOrRefused) {
             "its functions are planned as words: " + words + " mask=causal");
   EXPECT_EQ(
       refusal("keep=kv<=p", FunctionsBy::interpreted),
-      "its functions are not planned as words: functions=interpreted; only generic kernels interpret them");
+      "its functions are not planned as words: functions=interpreted; only generic kernels interpret them: "
+      "1 operation for each pair");
   EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::words),
             "functions=words is not possible: no word says keep; leave it out");
   EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::any),
-            "its functions are planned as words: " + words + " bits; its first stage writes the bits");
+            "its functions are planned as words: " + words +
+                " bits; its first stage writes the bits: 1 operation for each key");
   EXPECT_EQ(refusal("keep=kv<7 score=s*2.0", FunctionsBy::any),
-            "its functions are not planned as words: no word says keep; only generic kernels interpret them");
+            "its functions are not planned as words: no word says keep; only generic kernels interpret them: "
+            "1 operation for each key, 1 for each pair");
+  EXPECT_THAT(refusal("keep=doc[b,q]==doc[b,kv]&&h//hk+b<kv*sk&&u[0]<2 tensors=doc:int32[2],u:int32[1]",
+                      FunctionsBy::any),
+              testing::EndsWith("the bits: 2 operations for each call, 2 for each head, 1 for each row, "
+                                "4 for each key, 2 for each pair"));
   EXPECT_EQ(refusal("mask=causal", FunctionsBy::words),
             "functions=words is for a problem with score or keep; leave it out");
   PlanOptions interpreted;
