@@ -28,9 +28,9 @@ struct PortableForwardWork {
     const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
     const u32 row_blocks = blocks_of(groups.rows);
     u32 index, row_block;
-    if (config::mask != Mask::none && a.positional) {
-      // Under a causal mask the last rows see the most keys. They run first, so that none is left at the
-      // end.
+    if (config::bits || config::ranges || (config::mask != Mask::none && a.positional)) {
+      // Under a causal mask, and under most others, the last rows see the most keys. They run first, so that
+      // none is left at the end.
       const u32 together = smaller(static_cast<u32>(a.side_by_side), heads);
       const u32 first = block / (together * row_blocks) * together;
       const u32 here = smaller(together, heads - first);

@@ -97,8 +97,8 @@ class Order {
   };
 
   /// Among the blocks of `batch_heads` that have `rows` each: a group of pairs goes through its rows
-  /// together, those from `before_last` on as one group. With a mask the last rows see the most keys, so they
-  /// come first.
+  /// together, those from `before_last` on as one group. With most masks the last rows see the most keys, so
+  /// they come first.
   REGARD_DEVICE Position position_of(u32 index, u32 member, i32 rows, u32 batch_heads) const {
     const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
     const u32 before_last = static_cast<u32>(a_.before_last),
@@ -106,7 +106,8 @@ class Order {
               size = first < before_last ? min(group, batch_heads - first) : batch_heads - first,
               rest = index - first * blocks;
     const u32 block = rest / size;
-    const i32 first_row = static_cast<i32>((windowed ? blocks - 1 - block : block) * cluster_rows);
+    const i32 first_row =
+        static_cast<i32>((windowed || masked_by_row ? blocks - 1 - block : block) * cluster_rows);
     return {first + rest % size, first_row + static_cast<i32>(member) * block_q};
   }
 
