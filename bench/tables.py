@@ -19,7 +19,7 @@ from bench.arm import tables as arm_tables
 from bench.compile import tables as compile_tables
 from bench.cpu import cache_tables as cpu_cache_tables
 from bench.cpu import cost_tables, grid_tables
-from bench.gpu import cache_tables
+from bench.gpu import cache_tables, function_tables
 from bench.gpu import tables as gpu_tables
 from bench.shared.machine import ROOT
 from bench.shared.markdown import Line
@@ -44,6 +44,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "regret": ("regret", regret.summary, True),
     "caches": ("caches", cache_tables.caches, True),
     "mla": ("mla", cache_tables.latent, True),
+    "gpu-functions": ("gpu-functions", function_tables.functions, True),
     "training": ("training", gpu_tables.training, True),
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),

@@ -24,7 +24,8 @@ SECTIONS = {
         *("docs/aiter", "docs/flashinfer"),
     ],
     "Topics": [
-        *("docs/kv-cache", "docs/mla", "docs/functions", "docs/context-parallelism"),
+        *("docs/kv-cache", "docs/mla", "docs/functions", "docs/function-gallery"),
+        "docs/context-parallelism",
         *("docs/tuning", "docs/saved-calls", "docs/settings"),
     ],
     "Recipes and examples": ["docs/recipes/*", "examples/gallery/README", "examples/README", "examples/*/README"],

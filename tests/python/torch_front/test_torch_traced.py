@@ -1,8 +1,10 @@
 """Python functions as score= and keep=: traced to the text that says the same."""
 
 import gc
+import sys
 import types
 import weakref
+from pathlib import Path
 
 import numpy
 import pytest
@@ -51,6 +53,14 @@ def test_a_function_is_the_text_that_says_the_same(purpose, name):
     found = traced(purpose, function)
     tensors = [tensor for tensor, _, _ in found.tensors]
     assert canonical(purpose, found.text, tensors) == canonical(purpose, text, tensors)
+
+
+def test_the_page_of_the_gallery_has_them():
+    sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
+    import function_gallery
+
+    page = function_gallery.PAGE.read_text()
+    assert page == function_gallery.updated(page), "run tools/function_gallery.py"
 
 
 def formula(q, k, v, score=None, keep=None):
