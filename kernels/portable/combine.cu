@@ -53,6 +53,16 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
   return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
+/// The largest row_max of the parts; NaN if one is. `of_first`: that of the first part.
+REGARD_DEVICE float merged_row_max(const PartialRow& row, const float* of_first) {
+  const auto join = [](float a, float b) { return a > b || a != a ? a : b; };
+  float row_max = -infinity;
+#pragma unroll 1
+  for (i64 part = lane(); part < row.parts; part += wave)
+    row_max = join(row_max, of_first[part * row.lse_step]);
+  return over_wave(row_max, join);
+}
+
 /// Parts whose O is loaded at the same time. More would take registers, and then not all blocks could be
 /// resident at once.
 constexpr i32 together = 4;
@@ -131,6 +141,10 @@ REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head
     if (within) store_columns(head.o(row) + column * bytes_of<config::out>, sum);
   }
   if (a.lse.data && lane() == 0) *head.lse(row) = lse;
+  if constexpr (config::row_max) {
+    const float row_max = merged_row_max(partial, a.partial_row_max + head.row_number(row));
+    if (lane() == 0) *head.row_max({head.head, row}) = row_max;
+  }
 }
 
 constexpr i32 threads = config::warps * wave;

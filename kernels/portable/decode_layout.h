@@ -18,11 +18,11 @@ struct DecodeLayout {
   i64 row;      // numbers from one row of sums to the next
   i64 total;
 
-  constexpr REGARD_INLINE DecodeLayout(i64 dv, i64 bytes, i64 warps)
+  constexpr REGARD_INLINE DecodeLayout(i64 dv, i64 bytes, i64 warps, bool row_max)
       : vector(dv * bytes % 128 == 0 ? 16 : 8),
         columns((dv * bytes + 8 * vector - 1) / (8 * vector) * 8 * vector / bytes),
         row(columns + 4),
-        total(range + warps * rows * (row + 2) * 4) {}
+        total(range + warps * rows * (row + 2 + (row_max ? 1 : 0)) * 4) {}
 };
 
 }  // namespace regard::portable

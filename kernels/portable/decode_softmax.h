@@ -13,6 +13,7 @@ class DecodeSoftmax {
 
  public:
   float row_max[2] = {-infinity, -infinity}, sum[2] = {};
+  float largest[2] = {-infinity, -infinity};  // of this thread's scores: row_max lags behind
 
   REGARD_DEVICE explicit DecodeSoftmax(float scale_log2) : scale_log2_(scale_log2) {}
 
@@ -27,6 +28,7 @@ class DecodeSoftmax {
       for (i32 n = 0; n < key_tiles; ++n)
         most[half] = fmaxf(most[half], fmaxf(s[0][n].x[half][0], s[0][n].x[half][1]));
       beyond |= most[half] > limit_[half];
+      if constexpr (config::row_max) largest[half] = fmaxf(largest[half], most[half]);
     }
     if (any_in_wave(beyond)) raise(most, o);
 #pragma unroll

@@ -1,5 +1,5 @@
-// The end of a block of decode.cu: adds the sums of its waves, and stores O and LSE or, for a part of the
-// keys, what combine.cu merges.
+// The end of a block of decode.cu: adds the sums of its waves, and stores O, LSE and row_max or, for a part
+// of the keys, what combine.cu merges.
 #pragma once
 
 #include "kernels/portable/decode_schedule.h"
@@ -10,14 +10,15 @@
 
 namespace regard {
 
-/// row_max and sum of each wave's rows, then their O.
+/// row_max and sum of each wave's rows, then their O and, if row_max is a result, their largest scores.
 class WaveSums {
   static constexpr i32 row = static_cast<i32>(layout.row);
 
  public:
   REGARD_DEVICE explicit WaveSums(u8* memory)
       : ends_(reinterpret_cast<float2*>(memory)),
-        o_(reinterpret_cast<float*>(memory + config::warps * block_q * sizeof(float2))) {}
+        o_(reinterpret_cast<float*>(memory + config::warps * block_q * sizeof(float2))),
+        largest_(o_ + config::warps * block_q * row) {}
 
   REGARD_DEVICE void put(const DecodeSoftmax& softmax, const DecodeOutput& o) const {
 #pragma unroll
@@ -25,6 +26,10 @@ class WaveSums {
       const i32 index = part_of_wave() * block_q + Fragment::row() + half * Fragment::row_step;
       const float sum = reduce_sum(softmax.sum[half]);
       if (Fragment::first_of_row()) ends_[index] = {softmax.row_max[half], sum};
+      if constexpr (config::row_max) {
+        const float largest = reduce_max(softmax.largest[half]);
+        if (Fragment::first_of_row()) largest_[index] = largest;
+      }
 #pragma unroll
       for (i32 c = 0; c < reads; ++c)
 #pragma unroll
@@ -55,6 +60,12 @@ class WaveSums {
     }
     return end;
   }
+  REGARD_DEVICE float largest_of(i32 of_block) const {
+    float largest = -infinity;
+#pragma unroll
+    for (i32 w = 0; w < config::warps; ++w) largest = fmaxf(largest, largest_[w * block_q + of_block]);
+    return largest;
+  }
   /// Four neighbouring columns of a row.
   REGARD_DEVICE void add(float (&x)[4], const RowEnd& end, i32 of_block, i32 column) const {
 #pragma unroll
@@ -70,7 +81,7 @@ class WaveSums {
 
  private:
   float2* ends_;
-  float* o_;
+  float *o_, *largest_;
 };
 
 /// By all threads: several have a row, and take groups of four columns in turn.
@@ -90,6 +101,9 @@ REGARD_DEVICE void store_rows(const PortableDecodeArguments& a, const Head& head
       a.partial_lse[index] = end.lse;
     else if (a.lse.data != nullptr)
       *head.lse(row) = end.lse;
+    if constexpr (config::row_max)
+      *(is_part ? a.partial_row_max + index : head.row_max(row)) =
+          row_max_of(sums.largest_of(of_block), end.lse, scale.natural);
   }
   const float factor = end.inverse * descale_keys(head, a.descale_v);
   u8* const o = head.o(row);

@@ -7,7 +7,7 @@
 
 namespace regard {
 
-constexpr portable::DecodeLayout layout(config::dv, bytes_of<config::kv>, config::warps);
+constexpr portable::DecodeLayout layout(config::dv, bytes_of<config::kv>, config::warps, config::row_max);
 constexpr i32 groups = wave_keys / depth;  // of keys that a product with V takes
 static_assert(block_q == layout.rows && across == config::warps && row_tiles == 1 && Fragment::columns == 8);
 static_assert(wave_keys == groups * depth && wave_keys <= wave);

@@ -278,6 +278,7 @@ class PortableForwardBlock {
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
       if (!common_.visible.sees_tile(key) || has_unseen_bits)
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
+      if constexpr (config::row_max) raise_largest(rows, s);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;
         update_row_max({s, large, memory_.scratch}, rows, scale.log2, factor);
@@ -342,7 +343,7 @@ class PortableForwardBlock {
     }
     wait_for_copies<0>();
     sync_block();
-    store(a_, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
+    store(a_, common_.work, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
     if constexpr (layout.dv > block_dv) sync_block();
   }
 
@@ -381,7 +382,7 @@ class PortableForwardBlock {
     }
     wait_for_copies<0>();
     sync_block();
-    store(a_, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
+    store(a_, common_.work, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
     if constexpr (layout.dv > block_dv) sync_block();
   }
 

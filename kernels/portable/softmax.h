@@ -14,12 +14,14 @@ namespace regard {
 /// so far are rescaled. The result of a row depends on its own scores alone.
 struct WaveRowState {
   RowNumbers row_max, sum;  // -infinity: no key seen yet
+  RowNumbers largest;       // of this thread's scores, if row_max is a result: the one above lags behind
   bool settled = false;     // every row of the waves that decide together has a row_max, and none is huge
 
   REGARD_DEVICE WaveRowState() {
     each_row([&](i32 m, i32 half) {
       row_max[m][half] = -infinity;
       sum[m][half] = 0;
+      if constexpr (config::row_max) largest[m][half] = -infinity;
     });
   }
 };
@@ -39,6 +41,22 @@ REGARD_DEVICE u32 row_bit(i32 m, i32 half) {
   return 1u << (m * Fragment::halves + half);
 }
 
+/// The largest of this thread's scores of a row.
+REGARD_DEVICE float largest_of(const Scores& s, i32 m, i32 half) {
+  float x = -infinity;
+#pragma unroll
+  for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+    for (i32 i = 0; i < Fragment::width; i += 2)
+      x = fmaxf(x, fmaxf(s[m][n].x[half][i], s[m][n].x[half][i + 1]));
+  return x;
+}
+
+REGARD_DEVICE void raise_largest(WaveRowState& rows, const Scores& s) {
+  each_row(
+      [&](i32 m, i32 half) { rows.largest[m][half] = fmaxf(rows.largest[m][half], largest_of(s, m, half)); });
+}
+
 /// The maximum of each row's scores, and a bit for each row whose weights are too `large`, over all waves
 /// that share rows: they exchange them in `scratch`, synchronizing the whole block.
 struct RowMaxima {
@@ -47,15 +65,7 @@ struct RowMaxima {
 
   REGARD_DEVICE RowMaxima(const Scores& s, u32 large_of_thread, float2* scratch)
       : large(reduce_or(large_of_thread)) {
-    each_row([&](i32 m, i32 half) {
-      float x = -infinity;
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; i += 2)
-          x = fmaxf(x, fmaxf(s[m][n].x[half][i], s[m][n].x[half][i + 1]));
-      most[m][half] = reduce_max(x);
-    });
+    each_row([&](i32 m, i32 half) { most[m][half] = reduce_max(largest_of(s, m, half)); });
     if constexpr (across > 1) join(scratch);
   }
 

@@ -33,4 +33,9 @@ REGARD_DEVICE PortableSoftmaxEnd end_softmax(float row_max, float sum, float nat
   return {seen ? weight * reciprocal(total) : 0.0f, highest + logf(total)};
 }
 
+/// The row_max of a problem, from the largest score. It is NaN where the LSE is, as a maximum ignores NaN.
+REGARD_DEVICE float row_max_of(float largest, float lse, float natural) {
+  return lse == lse ? largest * natural : lse;
+}
+
 }  // namespace regard

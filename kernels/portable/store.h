@@ -31,6 +31,12 @@ struct alignas(16) StagedRow {
 
   u8 o[columns * width + end_bytes - 16];
   float row_max, factor, sum[2];  // of the softmax, and then of O; one sum for each wave that shares rows
+
+  /// One for each wave that shares rows, where O comes later.
+  REGARD_DEVICE float* largest() {
+    static_assert(sizeof o >= 2 * sizeof(float));
+    return reinterpret_cast<float*>(o);
+  }
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
 
@@ -75,6 +81,12 @@ struct RowsOfBlock<true> {
   }
 };
 
+/// The first row of a block.
+REGARD_DEVICE HeadRow first_row_of(const PortableForwardArguments& a, const Head& head,
+                                   const PortableForwardWork& work) {
+  return packs_rows ? HeadRow{head.head, 0} : row_of_group(a.pack_gqa, head.head, work.first_row);
+}
+
 /// Where the rows of a block are stored, and what is done to them besides the softmax. Computed once, at the
 /// start.
 struct Destination : RowsOfBlock<packs_rows> {
@@ -86,8 +98,7 @@ struct Destination : RowsOfBlock<packs_rows> {
   REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head,
                             const PortableForwardWork& work)
       : RowsOfBlock(a, head.head, work.first_row) {
-    const HeadRow first =
-        packs_rows ? HeadRow{head.head, 0} : row_of_group(a.pack_gqa, head.head, work.first_row);
+    const HeadRow first = first_row_of(a, head, work);
     if (a.splits > 1) {
       lse = head.row_of_part(first, work.split);
       o = lse * config::dv;
@@ -110,14 +121,24 @@ struct Destination : RowsOfBlock<packs_rows> {
   }
 };
 
-/// Ends the softmax; computes LSE and the factor of O. By the wave that has the rows (the first one if two
-/// do), for `count` rows of the block from `first_row` on.
-REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination& to, StagedRow* staged,
-                            i32 first_row, i32 count, bool writes_lse, float natural) {
+/// Where row_max of a block's first row is stored.
+REGARD_DEVICE float* row_max_of_block(const PortableForwardArguments& a, const PortableForwardWork& work) {
+  const Head head(a, work.batch, work.head);
+  const HeadRow first = first_row_of(a, head, work);
+  return a.splits > 1 ? a.partial_row_max + head.row_of_part(first, work.split) : head.row_max(first);
+}
+
+/// Ends the softmax; computes LSE, row_max and the factor of O. By the wave that has the rows (the first one
+/// if two do), for `count` rows of the block from `first_row` on.
+REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const PortableForwardWork& work,
+                            const Destination& to, StagedRow* staged, i32 first_row, i32 count,
+                            bool writes_rows, float natural) {
   const bool is_part = a.splits > 1;
   float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
   const auto steps = is_part ? to.steps_of_part(a) : to.steps_of(a, a.lse);
-  writes_lse = writes_lse && lse;
+  float* const row_max = config::row_max ? row_max_of_block(a, work) : nullptr;
+  const auto steps_of_row_max = is_part ? to.steps_of_part(a) : to.steps_of(a, a.row_max);
+  const bool writes_lse = writes_rows && lse, writes_row_max = config::row_max && writes_rows;
   const float factor = to.factor, sink = to.sink;
 #pragma unroll 1
   for (i32 i = lane(); i < count; i += wave) {
@@ -127,6 +148,10 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
         end_softmax(row.row_max, sum, natural, to.sink_of_row(a, first_row + i, sink));
     row.factor = end.inverse * factor;
     if (writes_lse) lse[to.lse + steps.at(first_row + i)] = end.lse;
+    if (writes_row_max) {
+      const float largest = across > 1 ? fmaxf(row.largest()[0], row.largest()[1]) : row.largest()[0];
+      row_max[steps_of_row_max.at(first_row + i)] = row_max_of(largest, end.lse, natural);
+    }
   }
 }
 
@@ -192,8 +217,9 @@ REGARD_DEVICE void send_part(float* to, const RowSteps<packs_rows>& steps, i32 f
 }
 
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of them or a part.
-REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
-                         const WaveRowState& rows, Output& o, i32 first_column, float natural) {
+REGARD_DEVICE void store(const PortableForwardArguments& a, const PortableForwardWork& work,
+                         const Destination& to, StagedRow* staged_rows, const WaveRowState& rows, Output& o,
+                         i32 first_column, float natural) {
   constexpr i32 runs = OutputColumns::runs(column_tiles),
                 at_once = StagedRow::columns / StagedRow::unit / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();
@@ -203,13 +229,15 @@ REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& t
   StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
     const float sum = reduce_sum(rows.sum[m][half]);
+    const float largest = config::row_max ? reduce_max(rows.largest[m][half]) : 0;
     if (!Fragment::first_of_row()) return;
     StagedRow& row = own[row_offset(m, half)];
     if (part == 0) row.row_max = rows.row_max[m][half];
     row.sum[part] = sum;
+    if constexpr (config::row_max) row.largest()[part] = largest;
   });
   sync_rows();
-  if (part == 0) end_rows(a, to, staged_rows, wave_row, count, first_column == 0, natural);
+  if (part == 0) end_rows(a, work, to, staged_rows, wave_row, count, first_column == 0, natural);
   sync_rows();
   RowNumbers factor;
   each_row([&](i32 m, i32 half) { factor[m][half] = own[row_offset(m, half)].factor; });

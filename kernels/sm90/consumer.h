@@ -191,7 +191,8 @@ class ForwardConsumer {
 #pragma unroll
       for (float& x : row_max) x = x == -infinity ? 0.f : x;  // of rows that have seen nothing yet
     }
-    if (config::softcap && !has_bias && stale && (!masked_by_row || whole) && scores_.all_near_0(s)) {
+    if (config::softcap && !has_bias && !config::row_max && stale && (!masked_by_row || whole) &&
+        scores_.all_near_0(s)) {
       draw();
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product, i32, i32) { return scores_.apply_near_0(product); });
@@ -204,8 +205,10 @@ class ForwardConsumer {
       scores_.apply(s);
       if constexpr (alibi) slopes_.add(s, scores_.scale_before_bias(), tile * block_k);
       if (masked_by_row && !whole) hide_unseen(s, seen);
+      if (config::row_max && stale) raise_largest(rows, s);
       if (!stale) {
         if (!masked_by_row && !whole) hide(s, tile, given.work);
+        if constexpr (config::row_max) raise_largest(rows, s);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.safe_softmax);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         float part = 0;
@@ -384,7 +387,7 @@ class ForwardConsumer {
     for (i32 i = 0; i < columns / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
-  /// Stores O and LSE of the rows that have a bit in `row_mask`; destroys `o`.
+  /// Stores O, LSE and row_max of the rows that have a bit in `row_mask`; destroys `o`.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const WarpgroupRowState& rows, OutputSums& o,
                            u32 row_mask) {
     const Sm90ForwardWork& work = given.work;
@@ -405,6 +408,10 @@ class ForwardConsumer {
         {rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), output_rows[0].head, a_},
         {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), output_rows[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : config::dropout ? a_.dropout_scale : 1;
+    float row_max[2];
+#pragma unroll
+    for (i32 half = 0; config::row_max && half < 2; ++half)
+      row_max[half] = row_max_of(rows.largest[half], ends[half].lse, scores_.scale());
     if constexpr (split_kv) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
@@ -412,6 +419,7 @@ class ForwardConsumer {
         const i64 row = row_number(a_, work.sequence, output_rows[half]),
                   row_index = work.number * rows_of_part(a_) + row;
         if (threadIdx.x % 4 == 0) a_.partial_lse[row_index] = ends[half].lse;
+        if (config::row_max && threadIdx.x % 4 == 0) a_.partial_row_max[row_index] = row_max[half];
         store_part<columns>(a_.partial_o + row_index * config::dv, o, half, ends[half].scale * factor);
       }
       return;
@@ -422,6 +430,13 @@ class ForwardConsumer {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half)
         if (mine[half]) *lse[half] = ends[half].lse;
+    }
+    if (config::row_max && threadIdx.x % 4 == 0) {
+      float* of_rows[2];
+      addresses(a_.row_max, work, output_rows, of_rows);
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half)
+        if (mine[half]) *of_rows[half] = row_max[half];
     }
     if constexpr (stores_boxes) {
       // The other warps' products have also read Q.

@@ -206,6 +206,9 @@ class ScoresConsumer : LatentConsumer {
     if (!given.visible[0].is_whole(tile)) hide(s, tile, given.work);
     float most[2];
     find_highest(s, most);
+#pragma unroll
+    for (i32 half = 0; config::row_max && half < 2; ++half)
+      rows.largest[half] = fmaxf(rows.largest[half], most[half]);
     factor[0] = factor[1] = 1;
     // Rare after the first tile: a vote takes less time than finding the maxima of the rows.
     const bool rescales = __any_sync(whole_warp, outgrows(rows, most, 0) || outgrows(rows, most, 1));
@@ -286,7 +289,11 @@ class ScoresConsumer : LatentConsumer {
     arrive(shared_.p_full);
 #pragma unroll
     for (i32 i = 0; i < 2; ++i) {
+      const float row_max = config::row_max ? row_max_of(rows.largest[i], ends[i].lse, scale) : 0;
       if (!output_rows[i].exists || threadIdx.x % 4 != 0) continue;
+      if constexpr (config::row_max)
+        *(split_kv ? a_.partial_row_max + row_of_part(given, output_rows[i])
+                   : address<float>(a_.row_max, given, output_rows[i])) = row_max;
       if constexpr (split_kv)
         a_.partial_lse[row_of_part(given, output_rows[i])] = ends[i].lse;
       else if (a_.lse.data != nullptr)

@@ -31,6 +31,7 @@ constexpr i32 most_power = 64;
 struct WarpgroupRowState {
   float row_max[2] = {-infinity, -infinity};  // -infinity: no key seen yet
   float sum[2] = {0, 0};                      // this thread's columns
+  float largest[2] = {-infinity, -infinity};  // of this thread's scores, if row_max is a result
 };
 
 /// A thread's scores in a row are two of every 8 keys. One bit for each of the 32 scores from `first_score`
@@ -211,6 +212,14 @@ REGARD_DEVICE void find_highest(const ForwardScores& s, float (&most)[2]) {
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
+/// Raises `largest` to the scores of a tile, before anything is subtracted from them.
+REGARD_DEVICE void raise_largest(WarpgroupRowState& rows, const ForwardScores& s) {
+  float most[2];
+  find_highest(s, most);
+#pragma unroll
+  for (i32 half = 0; half < 2; ++half) rows.largest[half] = fmaxf(rows.largest[half], most[half]);
+}
+
 /// Raises row_max to the maxima of the scores, or sets it where there is none (row_by_row). Returns `factor`,
 /// by which the previous sums are rescaled, and the `row_max` to subtract from scaled scores. With
 /// `safe_softmax`, for scores so large that the rounding of scale * maximum would matter, the maximum is
@@ -314,5 +323,12 @@ struct RowEnd {
     lse = sum == 0 ? -infinity : ln_2 * (row_max + log2(sum));
   }
 };
+
+/// The row_max of a problem, from this thread's largest scores; by whole quads. It is NaN where the LSE is,
+/// as a maximum ignores NaN. `scale_log2`: from scores to powers of two.
+REGARD_DEVICE float row_max_of(float largest, float lse, float scale_log2) {
+  largest = quad_max(largest);
+  return lse == lse ? largest * (scale_log2 * ln_2) : lse;
+}
 
 }  // namespace regard

@@ -54,7 +54,7 @@ def attention(
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
-    tests; row_max=True adds each row's largest score, shaped like lse, on CPUs. `out` and these may be arrays to write
+    tests; row_max=True adds each row's largest score, shaped like lse. `out` and these may be arrays to write
     to, which must not share memory with any other array of the call; for GPU arrays that are not PyTorch's, all results
     must be given this way.
 

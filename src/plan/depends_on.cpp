@@ -84,6 +84,7 @@ Signature inner_loop_on_hopper(const Signature& s) {
   Signature c = inner_loop_on_gpu(s);
   c.batch_invariant = s.batch_invariant;
   c.ranges = s.ranges;
+  c.row_max = s.row_max;
   return c;
 }
 
@@ -95,6 +96,7 @@ Signature inner_loop_on_cache(const Signature& s) {
   c.k_rope = s.k_rope;
   c.latent = s.k_rope || portable::shares_tile(s.latent, s.d);
   c.paged = s.paged || s.kv != s.dtype || c.descale != Descale::none || c.latent;
+  c.row_max = s.row_max;
   return c;
 }
 
@@ -135,6 +137,7 @@ Signature output_type(const Signature& s) {
 Signature output_and_parts(const Signature& s) {
   Signature c = output_type(s);
   c.batch_invariant = s.batch_invariant;
+  c.row_max = s.row_max;
   return c;
 }
 

@@ -131,12 +131,6 @@ Refusal takes_functions(const Question& q) {
                          : "CPU targets have a generic kernel that interprets functions");
 }
 
-/// Online softmax on a GPU keeps a number near the largest score, not that score.
-Refusal writes_row_max(const Question& q) {
-  if (!q.problem.row_max || q.target.on_cpu()) return {};
-  return std::string("it does not write row_max yet; kernels for CPUs do");
-}
-
 /// Forward has a stage in front that writes them.
 Refusal new_tokens_on_target(const Question& q) {
   return writes_cache(q.problem) ? cache_type_on_target(q) : Refusal{};
@@ -155,7 +149,6 @@ std::span<const Rule> general_rules() {
       REGARD_RULE(kernel_takes_dtype),
       REGARD_RULE(head_dims_fit),
       REGARD_RULE(takes_functions),
-      REGARD_RULE(writes_row_max),
       REGARD_SHAPE_RULE(positions_fit),
       REGARD_SHAPE_RULE(splits_allowed),
       REGARD_SHAPE_RULE(new_tokens_on_target),

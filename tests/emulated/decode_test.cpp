@@ -16,7 +16,7 @@ Path decode() {
 TEST(EmulatedDecode, DenseKeys) {
   expect_all_right(
       {"fwd fp16 lse d=64 b=3 hq=4 hk=2 sq=1 sk=300", "fwd bf16 lse d=128 b=2 hq=8 hk=1 sq=2 sk=77",
-       "fwd fp16 lse d=80 dv=40 b=2 hq=3 hk=1 sq=5 sk=130 mask=causal",
+       "fwd fp16 lse row_max d=80 dv=40 b=2 hq=3 hk=1 sq=5 sk=130 mask=causal",
        "fwd bf16 lse d=40 dv=112 b=2 hq=2 hk=2 sq=16 sk=40 layout=bhsd mask=causal"},
       decode());
 }
@@ -47,16 +47,17 @@ TEST(EmulatedDecode, EightBits) {
 TEST(EmulatedDecode, PortableDecodes) {
   expect_all_right(
       {"fwd fp16 lse d=64 b=3 hq=6 hk=2 sq=2 sk=90 paged=7 lengths mask=causal",
-       "fwd fp16 lse d=128 b=2 hq=8 hk=2 sq=1 sk=190 kv=int8 descale=head paged=16 lengths sink"},
+       "fwd fp16 lse row_max d=128 b=2 hq=8 hk=2 sq=1 sk=190 kv=int8 descale=head paged=16 lengths sink"},
       decode());
 }
 
 TEST(EmulatedDecode, Parts) {
-  expect_all_right({"fwd bf16 lse d=64 b=3 hq=8 hk=2 sq=1 sk=700 lengths sink",
-                    "fwd fp16 lse d=64 b=3 hq=6 hk=2 sq=3 sk=500 paged=16 lengths mask=window:150,0,sink=20",
-                    "fwd bf16 lse d=128 b=2 hq=4 hk=1 sq=2 sk=900 paged=16 lengths kv=int8 descale=head "
-                    "softcap=3 splits=3"},
-                   decode());
+  expect_all_right(
+      {"fwd bf16 lse d=64 b=3 hq=8 hk=2 sq=1 sk=700 lengths sink",
+       "fwd fp16 lse row_max d=64 b=3 hq=6 hk=2 sq=3 sk=500 paged=16 lengths mask=window:150,0,sink=20",
+       "fwd bf16 lse d=128 b=2 hq=4 hk=1 sq=2 sk=900 paged=16 lengths kv=int8 descale=head "
+       "softcap=3 splits=3"},
+      decode());
 }
 
 TEST(EmulatedDecode, PackedQueries) {

@@ -28,13 +28,13 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
     // Rows whose scores jump so far that they are redone.
     "fwd bf16 lse d=128 b=1 h=3 s=300 mask=causal scale=60",
-    "fwd fp16 lse d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
+    "fwd fp16 lse row_max d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
     "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",  // hides nothing
     // Three warpgroups, which the plan chooses if larger blocks save a round (plan_test.cpp), in one turn
     // and two.
     "fwd bf16 lse d=64 b=1 h=70 sq=190 sk=300",
     "fwd bf16 lse d=128 b=2 h=35 sq=190 sk=170",
-    "fwd bf16 lse d=128 b=1 h=70 s=190 scale=60",
+    "fwd bf16 lse row_max d=128 b=1 h=70 s=190 scale=60",
     "fwd fp16 lse d=128 b=2 hq=70 hk=35 sq=190 sk=260 mask=causal",
     "fwd fp8 out=bf16 lse d=128 b=2 h=100 sq=190 sk=200 mask=causal",
     "fwd fp8 out=bf16 lse d=128 b=1 h=70 s=190 scale=60",
@@ -52,19 +52,19 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=64 b=10 h=30 s=200 mask=causal",
     // Heads packed into blocks, keys in parts.
     "fwd bf16 lse d=64 b=2 hq=8 hk=1 sq=1 sk=1000 mask=causal",
-    "fwd bf16 lse d=128 b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",
+    "fwd bf16 lse row_max d=128 b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",
     "fwd fp16 lse d=128 b=3 hq=4 hk=2 sq=40 sk=900 tq=90 tk=2000 splits=3 varlen softcap=20 "
     "mask=window:200,3,sink=5",
     "fwd bf16 lse d=256 b=1 h=2 sq=30 sk=1500 splits=4",
     "fwd bf16 lse d=256 b=2 hq=6 hk=2 sq=9 sk=500 mask=causal scale=60",
-    "fwd bf16 lse d=256 b=2 hq=8 hk=2 sq=3 sk=400 softcap=5 lengths mask=causal",
+    "fwd bf16 lse row_max d=256 b=2 hq=8 hk=2 sq=3 sk=400 softcap=5 lengths mask=causal",
     "fwd fp16 lse d=192 dv=120 b=2 hq=16 hk=1 sq=3 sk=900 splits=2 mask=window:400,1,sink=3 sink",
     "fwd fp16 lse d=184 b=1 hq=5 hk=1 sq=2 sk=300 lengths softcap=20",
     "fwd bf16 lse d=256 b=2 hq=8 hk=1 sq=12 sk=300 softcap=5",
     "fwd fp16 lse d=240 b=1 hq=8 hk=1 sq=12 sk=700 splits=2 mask=causal softcap=5",
     // Soft caps at both ends of the kernel's range, and weights that jump so far that rows are redone.
     "fwd bf16 lse d=64 b=1 h=2 s=300 softcap=0.0001",
-    "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1024 scale=20",
+    "fwd fp16 lse row_max d=64 b=1 h=2 s=300 softcap=1024 scale=20",
     "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1000 scale=1e-6",
     "fwd bf16 lse d=128 b=1 h=2 s=300 mask=causal softcap=100 scale=60",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
@@ -78,7 +78,7 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 bias=alibi scale=0.1",
     // Dropout, in tiles of 128 and 80 keys.
     "fwd bf16 lse d=128 b=3 hq=4 hk=2 s=300 tq=700 tk=700 varlen lengths dropout=0.5 bias=alibi mask=causal",
-    "fwd bf16 lse d=256 b=1 h=2 sq=200 sk=700 dropout=0.2 softcap=20",
+    "fwd bf16 lse row_max d=256 b=1 h=2 sq=200 sk=700 dropout=0.2 softcap=20",
     "fwd fp16 lse d=64 b=2 h=3 sq=300 sk=200 lengths dropout=0.4 mask=window:40,9",
     // Bits at random: every tile is mixed; heads packed into blocks, keys in parts.
     "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=200 sk=333 bits mask=causal",
@@ -88,13 +88,13 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=72 dv=112 b=3 hq=4 hk=2 s=200 tq=450 tk=450 varlen ranges mask=causal",
     "fwd bf16 lse d=256 b=1 h=2 sq=200 sk=333 ranges mask=window:100,5,sink=30",
     "fwd bf16 lse d=64 b=2 hq=8 hk=2 sq=12 sk=900 lengths splits=2 ranges mask=window:300,5,sink=40",
-    "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=200 sk=333 ranges mask=causal bits",
+    "fwd bf16 lse row_max d=128 b=2 hq=4 hk=2 sq=200 sk=333 ranges mask=causal bits",
     // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
     "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=250",
     "fwd fp8 out=bf16 lse d=256 dv=208 b=1 h=2 s=150",
-    "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=200 softcap=5 mask=causal",
+    "fwd fp8 out=bf16 lse row_max d=256 b=1 h=2 s=200 softcap=5 mask=causal",
     // One step of a product, and two.
     "fwd bf16 lse d=8 b=1 h=2 s=150",
     "fwd fp16 lse d=24 b=1 h=2 s=150 mask=causal",
@@ -122,8 +122,8 @@ const std::vector<std::string> wide_cluster_problems = {
 
 const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=64 b=2 hq=4 hk=2 s=150 mask=causal",
-    "fwd fp16 lse d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
-    "fwd fp16 lse d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
+    "fwd fp16 lse row_max d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
+    "fwd fp16 lse row_max d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
     "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
     "fwd fp16 lse d=128 b=1 h=2 sq=40 sk=300 splits=2 softcap=3 bias=bh scale=1",
     "fwd fp16 lse d=64 b=2 h=2 sq=70 sk=101 bias=1h bias_type=fp32 mask=causal",
@@ -135,23 +135,23 @@ const std::vector<std::string> portable_problems = {
 const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=128 b=2 hq=4 hk=2 s=150",
     "fwd fp32 lse d=64 b=2 hq=4 hk=2 sq=100 sk=150 mask=causal",
-    "fwd bf16 lse d=64 b=2 h=2 s=150 bits ranges",
+    "fwd bf16 lse row_max d=64 b=2 h=2 s=150 bits ranges",
     "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
-    "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=40 sk=130 bias=bh bias_type=fp32",
+    "fwd bf16 lse row_max d=64 b=2 hq=4 hk=2 sq=40 sk=130 bias=bh bias_type=fp32",
     "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
     "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
     "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.7 bias=bh mask=window:60,2",
     "fwd fp32 lse d=64 b=1 h=1 s=70 dropout=0.3 softcap=1",
     "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=100 sk=150 softcap=2 bias=alibi_b mask=causal",
-    "fwd fp32 lse d=59 b=1 h=2 sq=70 sk=130 softcap=1 bias=1h sink",
+    "fwd fp32 lse row_max d=59 b=1 h=2 sq=70 sk=130 softcap=1 bias=1h sink",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.502 dropout_mask",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.498",
     "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.99609375",
     "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.00390625",
     // Two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
-    "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",
-    "fwd bf16 lse d=256 dv=7 b=1 h=2 sq=1 sk=300 splits=3 scale=-60",
+    "fwd fp16 lse row_max d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",
+    "fwd bf16 lse row_max d=256 dv=7 b=1 h=2 sq=1 sk=300 splits=3 scale=-60",
 };
 
 TEST(Emulated, HopperIsRight) {
@@ -229,7 +229,8 @@ TEST(Emulated, SmallWeightsBesideAJump) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
   const std::vector<double> jumps = {1, 5, 5.5, 11};
   expect_jumps_are_right(
-      "sm90_forward", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
+      "sm90_forward",
+      {"bf16 h=1 sq=16 d=64", "fp16 row_max h=1 sq=16 d=64", "fp8 out=bf16 row_max h=1 sq=16 d=64"}, jumps);
   // Three warpgroups are slow.
   expect_jumps_are_right("sm90_forward", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
 }
@@ -237,10 +238,11 @@ TEST(Emulated, SmallWeightsBesideAJump) {
 /// and warps that share rows.
 TEST(Emulated, PortableFollowsJumps) {
   const std::vector<double> jumps = {1, 5, 11};
-  expect_jumps_are_right("portable_forward", {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
+  expect_jumps_are_right("portable_forward", {"fp16 h=1 sq=16 d=64", "fp16 row_max h=1 sq=70 d=128"}, jumps);
   if (emulated_target() == "sm_75") return;
   expect_jumps_are_right("portable_forward", {"bf16 h=1 sq=16 d=64", "fp32 h=1 sq=16 d=64"}, jumps);
-  expect_jumps_are_right("portable_forward", {"bf16 h=1 sq=70 d=300 dv=40", "fp16 h=1 sq=70 d=256 dv=40"},
+  expect_jumps_are_right("portable_forward",
+                         {"bf16 row_max h=1 sq=70 d=300 dv=40", "fp16 row_max h=1 sq=70 d=256 dv=40"},
                          {1, 11});
 }
 

@@ -100,6 +100,9 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"sm90_backward", "bwd fp16 d=64 bits", "bwd fp16 d=64 mask=window bits"},
       {"sm90_forward", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 d=64 batch_invariant"},
       {"portable_combine", "fwd fp16 d=64 lengths batch_invariant", "fwd fp16 batch_invariant"},
+      {"portable_combine", "fwd fp16 d=64 lse row_max", "fwd fp16 row_max"},
+      {"portable_decode", "fwd fp16 d=64 lse row_max", "fwd fp16 d=64 row_max paged"},
+      {"sm90_forward", "fwd fp16 d=64 lse row_max", "fwd fp16 d=64 row_max"},
   };
   for (const Case& c : cases) {
     const Result<Signature> from = parse_signature(c.from);

@@ -1,5 +1,7 @@
 """row_max: each row's largest score, as a further result of forward."""
 
+import json
+
 import numpy
 import pytest
 
@@ -33,12 +35,16 @@ def test_the_largest_score_that_each_row_sees():
     numpy.testing.assert_array_equal(again, o)
 
 
+def test_gpus_write_it():
+    for target in ("sm_80", "sm_90a", "gfx942"):
+        plan = json.loads(regard.plan("fwd bf16 h=2 s=64 d=64 row_max", target=target).json)
+        assert plan["stages"][0]["kernel"].endswith("fwd bf16 d=64 row_max")
+
+
 def test_what_is_refused():
     q, k, v = drawn()
     o, lse = regard.attention(q, k, v, lse=True)
     with pytest.raises(regard.InvalidError, match="row_max does not go with bwd; only fwd has scores of whole rows"):
         regard.attention_backward(o, q, k, v, o, lse, row_max=True)
-    with pytest.raises(regard.RefusedError, match="it does not write row_max yet; kernels for CPUs do"):
-        regard.plan("fwd bf16 h=2 s=64 d=64 row_max", target="sm_80")
     with pytest.raises(regard.InvalidError, match="did you mean row_max=True"):
         regard.attention(q, k, v, row_maxx=True)

@@ -80,7 +80,7 @@ def attention(
 
     Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
     [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests; row_max=True adds each row's
-    largest score, shaped like lse, on CPUs; it has no gradient.
+    largest score, shaped like lse; it has no gradient.
 
     Options are those of `regard.attention`: causal, window, sink_tokens or mask; ranges, bits; scale, softcap, bias,
     alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;

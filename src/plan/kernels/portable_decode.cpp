@@ -22,7 +22,7 @@ using portable::DecodeLayout;
 constexpr std::int64_t most_rows = 4 * DecodeLayout::rows;
 
 DecodeLayout layout_of(const Signature& s, const Algorithm& a) {
-  return DecodeLayout(s.dv, static_cast<i64>(bytes_of(s.kv)), a.warps);
+  return DecodeLayout(s.dv, static_cast<i64>(bytes_of(s.kv)), a.warps, s.row_max);
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
