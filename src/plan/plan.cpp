@@ -29,7 +29,7 @@ namespace {
 /// Whether it is the whole name of a candidate.
 bool is_candidate(std::string_view name, Pass pass, const Target& target) {
   return std::ranges::any_of(candidates(pass, target),
-                             [name](const Candidate& candidate) { return name_of(candidate) == name; });
+                             [name](const Candidate& candidate) { return is_name_of(candidate, name); });
 }
 
 Status known_words(const PlanOptions& options, Pass pass, const Target& target) {
@@ -162,7 +162,7 @@ struct Decision {
 
 Trial* named(Trials& trials, std::string_view name) {
   const auto found =
-      std::ranges::find_if(trials, [name](const Trial& trial) { return name_of(trial.candidate) == name; });
+      std::ranges::find_if(trials, [name](const Trial& trial) { return is_name_of(trial.candidate, name); });
   return found == trials.end() ? nullptr : &*found;
 }
 
@@ -212,6 +212,20 @@ Status ask_caller(const Problem& problem, const Target& target, const PlanOption
   return {};
 }
 
+/// A candidate that exists nowhere is a mistake in the record, or it is of another version: also a warning.
+void note_unused_record(Trials& trials, std::string_view recorded, const Target& target, Decision& decision) {
+  const Result<CandidateWords> words = parse_candidate_words(recorded);
+  if (words && named(trials, words->words) != nullptr) {
+    decision.notes.push_back(
+        fmt::format("the recorded candidate {} is not accepted for this problem", recorded));
+    return;
+  }
+  decision.notes.push_back(
+      fmt::format("the tuning records name {}, which is no candidate of this Regard on {}; tune again",
+                  in_quotes(recorded), target.name));
+  warn_once(decision.notes.back());
+}
+
 /// Of the accepted ones: by the caller, by tuning record, by cost, by table order. With batch_invariant only
 /// the order counts.
 Result<Decision> decide(const Problem& problem, const Target& target, const PlanOptions& options,
@@ -228,8 +242,7 @@ Result<Decision> decide(const Problem& problem, const Target& target, const Plan
       decision.best = recorded;
       decision.by = ChosenBy::record;
     } else {
-      decision.notes.push_back(
-          fmt::format("the recorded candidate {} is not accepted for this problem", options.recorded));
+      note_unused_record(trials, options.recorded, target, decision);
     }
   }
   if (options.choose) {

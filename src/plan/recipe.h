@@ -60,11 +60,14 @@ struct Candidate {
 
 /// What a caller names candidates by: "cpu_decode splits=8 threads=2".
 struct CandidateWords {
-  std::string_view words;  ///< for `matches`
+  std::string words;  ///< for `matches`
   std::int64_t splits = 0;
   int threads = 0;
 };
 Result<CandidateWords> parse_candidate_words(std::string_view);
+
+/// Whether it is the candidate's whole name (name_of), with its numbers in any order.
+bool is_name_of(const Candidate&, std::string_view name);
 
 /// Whether all words, separated by spaces, apply to it: names of its recipe, or numbers of its tile, 0 where
 /// it has none ("sm90_forward cluster=2"); or whether they are its whole name (name_of) without its numbers

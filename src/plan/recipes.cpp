@@ -165,6 +165,18 @@ bool matches(const Recipe& recipe, std::string_view name) {
   return !narrower && name == word(recipe.family);
 }
 
+bool is_name_of(const Candidate& candidate, std::string_view name) {
+  const auto ordered = [](std::string_view text) {
+    std::vector<std::string_view> words = split(text, " ");
+    const auto numbers = std::ranges::stable_partition(
+        words, [](std::string_view word) { return word.find('=') == std::string_view::npos; });
+    std::ranges::sort(numbers);
+    return words;
+  };
+  const std::string own = name_of(candidate);
+  return own == name || (own.size() == name.size() && ordered(own) == ordered(name));
+}
+
 bool matches(const Candidate& candidate, std::string_view words) {
   const auto fits = [&](std::string_view name) {
     const std::size_t equals = name.find('=');
@@ -173,7 +185,7 @@ bool matches(const Candidate& candidate, std::string_view words) {
     return field != nullptr && fmt::to_string(candidate.tile->algorithm.*field) == name.substr(equals + 1);
   };
   const std::vector<std::string_view> list = split(words, " ");
-  return std::all_of(list.begin(), list.end(), fits) || words == name_of({candidate.recipe, candidate.tile});
+  return std::all_of(list.begin(), list.end(), fits) || is_name_of({candidate.recipe, candidate.tile}, words);
 }
 
 std::vector<Candidate> candidates(Pass pass, const Target& target) {
@@ -203,20 +215,26 @@ std::string name_of(const Candidate& candidate) {
 }
 
 Result<CandidateWords> parse_candidate_words(std::string_view text) {
-  CandidateWords parsed{text};
-  const auto take = [&](std::string_view name, auto& number) -> Status {
-    const std::size_t space = parsed.words.rfind(' ');
-    const std::string_view last = space == text.npos ? parsed.words : parsed.words.substr(space + 1);
-    if (!last.starts_with(name)) return {};
-    const std::string_view digits = last.substr(name.size());
+  CandidateWords parsed;
+  const auto take = [](std::string_view word, std::string_view name, auto& number) -> Status {
+    if (number > 0) return invalid(fmt::format("{} is given twice", name.substr(0, name.size() - 1)));
+    const std::string_view digits = word.substr(name.size());
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc{} || end != digits.data() + digits.size() || number < 1)
-      return invalid(fmt::format("{} needs a positive whole number, e.g. {}4", in_quotes(last), name));
-    parsed.words = space == text.npos ? std::string_view() : parsed.words.substr(0, space);
-    return {};
+    if (error == std::errc{} && end == digits.data() + digits.size() && number > 0) return {};
+    return invalid(fmt::format("{} needs a positive whole number, e.g. {}4", in_quotes(word), name));
   };
-  if (Status status = take("threads=", parsed.threads); !status) return tl::unexpected(status.error());
-  if (Status status = take("splits=", parsed.splits); !status) return tl::unexpected(status.error());
+  std::vector<std::string_view> others;
+  for (const std::string_view word : split(text, " ")) {
+    constexpr std::string_view splits = "splits=", threads = "threads=";
+    if (!word.starts_with(splits) && !word.starts_with(threads)) {
+      others.push_back(word);
+      continue;
+    }
+    Status status =
+        word.starts_with(splits) ? take(word, splits, parsed.splits) : take(word, threads, parsed.threads);
+    if (!status) return tl::unexpected(status.error());
+  }
+  parsed.words = fmt::format("{}", fmt::join(others, " "));
   return parsed;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 
@@ -67,6 +68,23 @@ Status read(const JsonEvent& json, std::string_view name, std::map<std::string, 
   return read_value(json, all[std::string(json.key)]);
 }
 
+/// A day that exists, as YYYY-MM-DD.
+bool is_date(std::string_view text) {
+  constexpr std::string_view form = "dddd-dd-dd";
+  if (text.size() != form.size()) return false;
+  for (std::size_t i = 0; i < form.size(); ++i)
+    if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i]) return false;
+  const auto number = [text](std::size_t first, std::size_t digits) {
+    int value = 0;
+    for (const char digit : text.substr(first, digits)) value = value * 10 + (digit - '0');
+    return value;
+  };
+  return std::chrono::year_month_day(std::chrono::year(number(0, 4)),
+                                     std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                     std::chrono::day(static_cast<unsigned>(number(8, 2))))
+      .ok();
+}
+
 /// The members of one record, as they come.
 class RecordReader {
  public:
@@ -90,6 +108,13 @@ class RecordReader {
                                  record_.tuning, tuning_format));
     for (const std::string_view name : field_names)
       if (!given_.contains(std::string(name))) return invalid(fmt::format("it lacks {}", name));
+    if (record_.threads < 0)
+      return invalid(
+          fmt::format("threads is {}; it is at least 1 on a CPU, and 0 on a GPU", record_.threads));
+    if (record_.kernels.empty())
+      return invalid("kernels is empty; a record has the digests of its candidate's kernels: tune again");
+    if (!is_date(record_.date))
+      return invalid(fmt::format("date is {}; it is a day such as 2026-11-30", in_quotes(record_.date)));
     const Result<Problem> problem = parse(record_.problem);
     if (!problem) return tl::unexpected(problem.error());
     if (Status status = validate(*problem); !status) return tl::unexpected(status.error());

@@ -1,5 +1,8 @@
 #include "plan/variant_table.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/process_lifetime.h"
 #include "plan/recipe.h"
 
@@ -85,19 +88,27 @@ Result<Variant> read_variant(const toml::table& table, std::string_view file, in
   if (Status status = read_table(table, file, readers); !status) return tl::unexpected(status.error());
   SignatureSet seen;
   std::string last_refusal;
+  std::map<Pass, std::string> refused_passes;  // with the last refusal of each
   for (const std::string& text : texts) {
     if (stop != nullptr && stop()) return variant;
     const Result<Signature> signature = parse_signature(text);
     if (!signature) return invalid(fmt::format("{}:{}: {}", file, line, signature.error().message));
     if (Status status = validate(example_of(*signature)); !status) {
-      last_refusal = status.error().message;
+      last_refusal = refused_passes[signature->pass] = status.error().message;
       continue;
     }
     if (seen.insert(*signature).second) variant.signatures.push_back(*signature);
   }
-  if (!variant.signatures.empty()) return variant;
-  return invalid(
-      fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
+  if (variant.signatures.empty())
+    return invalid(
+        fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
+  for (const auto& [pass, refusal] : refused_passes) {
+    if (std::ranges::find(variant.signatures, pass, &Signature::pass) != variant.signatures.end()) continue;
+    return invalid(
+        fmt::format("{}:{}: no combination of this table with {} makes sense: {}; give {} a table of its own",
+                    file, line, word(pass), refusal, word(pass)));
+  }
+  return variant;
 }
 
 Status SignatureCount::add(const Variant& variant, std::string_view file, int line) {

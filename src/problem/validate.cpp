@@ -601,7 +601,7 @@ Status functions(const Problem& p) {
   const std::vector<bool> by_score = tensors_read(all->score), by_keep = tensors_read(all->keep);
   for (std::size_t i = 0; i < all->tensors.size(); ++i) {
     if (by_score[i] || by_keep[i]) continue;
-    return invalid("neither score nor keep reads " + all->tensors[i].name + "; remove it from tensors");
+    return invalid("neither score nor keep depends on " + all->tensors[i].name + "; remove it");
   }
   if (!p.grads.empty() && p.pass != Pass::bwd)
     return invalid("grads needs bwd; a forward problem writes no gradients");

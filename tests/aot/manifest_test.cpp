@@ -140,6 +140,8 @@ TEST(Manifest, AMistakeNamesFileLineAndWhatWouldWork) {
       {std::string(head) + "[[variants]]\nd = 64\nmask = \"causl\"\n", "did you mean 'causal'?"},
       {std::string(head) + "[[variants]]\nmask = \"causal\"\n",
        "te.toml:3: no combination of this table makes sense"},
+      {std::string(head) + "[[variants]]\npass = [\"fwd\", \"bwd\"]\nd = 64\nlse = true\n",
+       "te.toml:3: no combination of this table with bwd makes sense: "},
       {std::string(head) + "[[variants]]\nd = 64\nb = 2\n", "te.toml:5: unknown key 'b'"},
       {std::string(head) + "[[variants]]\nprofile = \"falsh\"\n",
        "te.toml:4: unknown profile 'falsh'; did you mean 'flash'?"},

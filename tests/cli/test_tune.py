@@ -62,6 +62,14 @@ def test_numbers_of_parts_and_threads_are_candidates(regard, tmp_path):
     assert saved["family"].endswith(" splits=3") and saved["threads"] == 1
 
 
+def test_a_candidate_that_exists_nowhere(regard, tuned):
+    (record,) = records(tuned)
+    tuned.write_text(json.dumps(record | {"candidate": "cpu_decode block_k=63"}))
+    done = regard("run", DECODE, ON, "--repeat=0 --no-check", REGARD_TUNING=tuned)
+    sentence = "the tuning records name 'cpu_decode block_k=63', which is no candidate of this Regard on cpu-generic"
+    assert done.code == 0 and sentence in done.err, done.err
+
+
 def test_other_records_of_the_file_stay(regard, tuned):
     (first,) = records(tuned)
     done = regard("tune", DECODE.replace("d=64", "d=32"), ON, "--seconds=0 --out=my.tuning --json")

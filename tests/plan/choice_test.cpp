@@ -46,6 +46,12 @@ Choose answering(std::string name) {
 TEST(Choice, ACandidateIsNamedWhole) {
   for (const char* name : {of_4, of_8, forward})
     EXPECT_EQ(chosen(explained({.threads = 2, .family = name})), name);
+  // With its numbers in any order.
+  for (const char* name :
+       {"cpu_decode + cpu_combine pack_gqa=4 block_k=64", "cpu_forward block_q=512 block_k=256"})
+    EXPECT_THAT(chosen(explained({.threads = 2, .family = name})), testing::AnyOf(of_4, forward)) << name;
+  EXPECT_EQ(chosen(explained({.threads = 4, .family = "threads=2 cpu_decode splits=16 pack_gqa=4"})),
+            chosen(explained({.threads = 4, .family = "cpu_decode pack_gqa=4 splits=16 threads=2"})));
   EXPECT_THAT(explained({.threads = 2, .family = "cpu_decode + cpu_combine block_k=63"}).problem, "");
 }
 
