@@ -103,6 +103,8 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     functions = options.pop("functions", None)
+    if isinstance(functions, str) and not functions:
+        raise invalid("functions is ''; it must be 'words', 'bits' or 'interpreted', or be left out")
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
         target = gpu_of("q", q)

@@ -19,6 +19,12 @@ def test_words_and_interpreted_agree():
     np.testing.assert_allclose(interpreted, as_words, rtol=2e-5, atol=2e-6)
 
 
+def test_an_empty_text():
+    q = rng.standard_normal((1, 9, 3, 16), dtype=np.float32)
+    with pytest.raises(regard.InvalidError, match="functions is ''; it must be 'words', 'bits' or 'interpreted'"):
+        regard.attention(q, q, q, **WORDS, functions="")
+
+
 def test_a_tensor_that_a_word_does_not_take():
     q, k, v = (rng.standard_normal((1, 9, 3, 16), dtype=np.float32) for _ in range(3))
     m = rng.standard_normal((3, 9, 9)).astype(np.float16)

@@ -131,8 +131,8 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
 
     Returns x with a share of 1 / ranks along `dim` (packed: of its tokens). Autograd records it.
 
-    Raises InvalidError (a ValueError) for a length that is not a multiple of 2 * ranks, other offsets, or without
-    torch.distributed.init_process_group; TypeError if x is not a tensor; IndexError if it has no `dim`.
+    Raises InvalidError (a ValueError) for a length that is not a multiple of 2 * ranks, other offsets, a `dim` that x
+    does not have, or without torch.distributed.init_process_group; TypeError if x is not a tensor, or dim not a number.
     """
     refuse_types(x=x)
     processes = Group(group)
@@ -141,6 +141,7 @@ def shard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | None 
         _refuse_uneven("x", x.shape[0], processes.ranks)
         sequences = packed_sequences(processes, offsets, 0, x.shape[0] // processes.ranks, x.device, True)
         return x.index_select(0, sequences.here())
+    _refuse_other_axes(x, dim)
     if x.shape[dim] % parts:
         raise invalid(f"x has {x.shape[dim]} tokens; {processes.ranks} ranks need a multiple of {parts}: pad it")
     chunks = x.chunk(parts, dim) if x.shape[dim] else [x] * parts
@@ -156,18 +157,24 @@ def unshard(x: Tensor, *, group: Any = None, dim: int = 1, offsets: Tensor | Non
 
     Returns a tensor with `ranks` times as many tokens along `dim`, the same on every rank.
 
-    Raises InvalidError (a ValueError) for an odd number of tokens, offsets that do not fit them, or without
-    torch.distributed.init_process_group; TypeError if x is not a tensor; IndexError if it has no `dim`.
+    Raises InvalidError (a ValueError) for an odd number of tokens, offsets that do not fit them, a `dim` that x does
+    not have, or without torch.distributed.init_process_group; TypeError if x is not a tensor, or dim not a number.
     """
     refuse_types(x=x)
     processes = Group(group)
     if offsets is not None:
         sequences = packed_sequences(processes, offsets, 0, x.shape[0], x.device, True)
         return processes.gather(x).arrived().flatten(0, 1).index_select(0, sequences.in_order())
+    _refuse_other_axes(x, dim)
     if x.shape[dim] % 2:
         raise invalid(f"x has {x.shape[dim]} tokens, an odd number; each rank has two equal chunks of a sequence")
     pairs = [one.chunk(2, dim) if one.shape[dim] else (one, one) for one in processes.gather(x).arrived().unbind(0)]
     return torch.cat([early for early, _ in pairs] + [late for _, late in reversed(pairs)], dim)
+
+
+def _refuse_other_axes(x: Tensor, dim: int) -> None:
+    if not -x.dim() <= whole("dim", dim) < x.dim():
+        raise invalid(f"dim is {dim}, and x has shape {list(x.shape)}; give the axis of its tokens")
 
 
 def _refuse_uneven(name: str, tokens: int, ranks: int) -> None:

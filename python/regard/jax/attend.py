@@ -20,7 +20,7 @@ from .run import Arrays
 from .seeds import words_of_key, words_of_numbers
 from .sharded import with_equal_axes
 from .tracing import with_text
-from .values import as_jax, hashable, int32_array, number, switch
+from .values import as_jax, hashable, int32_array, number, switch, way_of_functions
 
 _ROLES = frozenset(_core.roles())
 _RESULTS = frozenset(
@@ -117,7 +117,8 @@ def attention(
         arrays["v"] = _array("v", v)
     if "layout" not in options and arrays["q"].ndim == arrays["k"].ndim == 4:
         warn_if_swapped(*arrays["q"].shape[1:3], *arrays["k"].shape[1:3])
-    target, family, functions = (hashable(name, options.pop(name, None)) for name in ("target", "family", "functions"))
+    target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    functions = way_of_functions(options.pop("functions", None))
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
     refuse_others(options)

@@ -16,7 +16,7 @@ from .batching import batched
 from .call import Call
 from .run import Arrays
 from .sharded import with_equal_axes
-from .values import hashable
+from .values import hashable, way_of_functions
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
@@ -42,7 +42,8 @@ def append(k: Any, v: Any, k_new: Any, v_new: Any, **options: Any) -> Arrays:
     RefusedError (a NotImplementedError) for what nothing here solves. Errors that only show when a program runs are
     raised by JAX, as those of `attention`.
     """
-    target, family, functions = (hashable(name, options.pop(name, None)) for name in ("target", "family", "functions"))
+    target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    functions = way_of_functions(options.pop("functions", None))
     threads = whole("threads", options.pop("threads", None) or 0)
     refuse_others(options)
     refuse_unknown(options)

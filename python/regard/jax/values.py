@@ -51,7 +51,7 @@ def _checked_int32(name: str, value: Any) -> Any:
 
 def switch(name: str, asked: Any) -> bool:
     refuse_traced(name, asked)
-    if asked is None or isinstance(asked, (bool, numpy.bool_)) or (isinstance(asked, int) and asked in (0, 1)):
+    if asked is None or isinstance(asked, (bool, numpy.bool_)):
         return bool(asked)
     raise invalid(f"{name} is {quote(asked)}; it must be True or False")
 
@@ -73,6 +73,13 @@ def hashable(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(hashable(name, part) for part in value)
     return plain(name, value, PAIR if name == "window" else "")
+
+
+def way_of_functions(value: Any) -> Any:
+    """The option functions=, which the compiled program has as text: there "" stands for None."""
+    if isinstance(value, str) and not value:
+        raise invalid("functions is ''; it must be 'words', 'bits' or 'interpreted', or be left out")
+    return hashable("functions", value)
 
 
 def refuse_traced(name: str, value: Any) -> None:

@@ -17,7 +17,7 @@ from .block_masks import function_of
 from .replacing import Replacement
 from .sdpa import in_memory_order
 from .strictness import not_computed
-from .tensors import refuse_types
+from .tensors import refuse_other_switches, refuse_types
 
 # The options that choose among PyTorch's own kernels and their tiles. They change no result.
 _OF_KERNELS = frozenset(
@@ -66,6 +66,7 @@ def flex_attention(
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         refuse_types(query=query, key=key, value=value)
+    refuse_other_switches(enable_gqa=enable_gqa, return_lse=return_lse)
     _refuse_sizes(query, key, value, enable_gqa)
     if kernel_options:
         _refuse_kernel_options(kernel_options)

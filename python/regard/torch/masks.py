@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import bits_by_torch
-from ..errors import wrong_type
+from ..arrays import bits_by_torch, first_line
+from ..errors import RefusedError, invalid, wrong_type
 from ..words import count
 from .block_masks import seen_places
 
@@ -31,8 +31,9 @@ def mask(keep: Callable[..., Any], b: int, h: int, sq: int, sk: int, *, device: 
 
     Returns uint32 [b, h, sq, ceil(sk / 32)].
 
-    Raises InvalidError (a ValueError) for other sizes, TypeError if keep is not a function, or does not return
-    booleans.
+    Raises InvalidError (a ValueError) for other sizes, and a tensor of several numbers from keep; TypeError if keep is
+    not a function, or does not return booleans; RefusedError (a NotImplementedError) if it decides by the value of an
+    index, or does something else that PyTorch cannot do for all places at once. What keep itself raises is passed on.
     """
     if not callable(keep):
         raise wrong_type(f"keep is of type {type(keep).__name__}; it must be a function of b, h, q_idx and kv_idx")
@@ -43,8 +44,55 @@ def mask(keep: Callable[..., Any], b: int, h: int, sq: int, sk: int, *, device: 
         for head in range(h):
             for first in range(0, sq, rows):
                 last = min(first + rows, sq)
-                seen = seen_places(keep, batch, range(head, head + 1), range(first, last), sk, bits.device)
-                if seen.dtype != torch.bool:
-                    raise wrong_type(f"keep returns {seen.dtype}; it must return booleans, true where a key is seen")
+                try:
+                    seen = seen_places(
+                        _checked(keep), batch, range(head, head + 1), range(first, last), sk, bits.device
+                    )
+                except RuntimeError as error:
+                    _refuse_what_vmap_cannot_do(error)
+                    raise
                 bits[batch, head, first:last] = bits_by_torch(seen[0])
     return bits
+
+
+def _checked(keep: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The same function, which returns a boolean for each place."""
+
+    def seen(*place: Tensor) -> Tensor:
+        found = keep(*place)
+        if not isinstance(found, Tensor):
+            raise wrong_type(
+                f"keep returns an object of type {type(found).__name__}; it must return a tensor of booleans, made "
+                "from b, h, q_idx and kv_idx"
+            )
+        if found.dtype != torch.bool:
+            raise wrong_type(f"keep returns {found.dtype}; it must return booleans, true where a key is seen")
+        if found.dim() > 0:
+            raise invalid(
+                f"keep returns a tensor of shape {list(found.shape)} for one query and key; return one boolean"
+            )
+        return found
+
+    return seen
+
+
+# Parts of PyTorch's messages, and what they mean here.
+_BEYOND_VMAP = {
+    "data-dependent control flow": "it decides by the value of an index, as if, and, or and not do; use torch.where, "
+    "&, | and ~ instead",
+    ".item()": "it makes a number of an index, as item() and int() do; use operations on tensors instead",
+    "data pointer of Tensor": "it reads the memory of an index, as numpy() does; use operations of PyTorch instead",
+}
+
+
+def _refuse_what_vmap_cannot_do(error: RuntimeError) -> None:
+    """Nothing for what keep itself has raised."""
+    said = first_line(error)
+    for part, why in _BEYOND_VMAP.items():
+        if part in said:
+            raise RefusedError(f"keep cannot be evaluated for all places at once: {why}") from error
+    if said.startswith("vmap"):
+        raise RefusedError(
+            f"keep cannot be evaluated for all places at once; use other operations than the one of which PyTorch "
+            f"says: {said}"
+        ) from error

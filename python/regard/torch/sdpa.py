@@ -13,7 +13,7 @@ from ..words import dropout_words
 from .attention import attention
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
-from .tensors import is_causal_bias, refuse_freed, refuse_types, refuse_without_strides
+from .tensors import is_causal_bias, refuse_freed, refuse_other_switches, refuse_types, refuse_without_strides
 
 
 def sdpa(
@@ -53,6 +53,7 @@ def sdpa(
         refuse_types(query=query, key=key, value=value)
     if not (attn_mask is None or isinstance(attn_mask, Tensor)):
         refuse_types(attn_mask=attn_mask)
+    refuse_other_switches(is_causal=is_causal, enable_gqa=enable_gqa)
     causal: str | bool = "top_left" if is_causal else False
     if is_causal_bias(attn_mask):
         attn_mask, causal = None, causal_of(attn_mask, query, key, is_causal)

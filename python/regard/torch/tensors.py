@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import _core
 from ..errors import invalid, wrong_type
 from ..functions import name_for_messages
+from ..words import quote
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types that can have gradients
 INPUTS = ("q", "k", "v")
@@ -31,6 +32,13 @@ def refuse_types(**inputs: Any) -> None:
                 f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
                 "regard.attention arrays of any library"
             )
+
+
+def refuse_other_switches(**given: Any) -> None:
+    """A symbolic boolean is one of torch.export."""
+    for name, value in given.items():
+        if not isinstance(value, (bool, torch.SymBool)):
+            raise invalid(f"{name} is {quote(value)}; it must be True or False")
 
 
 def refuse_without_strides(**inputs: Any) -> None:

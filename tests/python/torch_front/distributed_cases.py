@@ -306,6 +306,10 @@ def refusals(setting: Setting) -> None:
     refused(NotImplementedError, "a window of all_gather_attention ends", FORMS["all_gather"], q, q, q, window=(2, 3))
     refused(NotImplementedError, "window is not an option of ring_attention", FORMS["ring"], q, q, q, window=(2, 0))
     refused(ValueError, "x has 5 tokens; 4 ranks need a multiple of 8", shared.shard, torch.zeros(1, 5))
+    for function in (shared.shard, shared.unshard):
+        refused(ValueError, "dim is 5, and x has shape [1, 8]; give the axis of its tokens", function,
+                torch.zeros(1, 8), dim=5)  # fmt: skip
+        refused(TypeError, "dim is 'x'; it must be a whole number", function, torch.zeros(1, 8), dim="x")
     for wrong in ([0, 16, 8, 32], [8, 32]):
         offsets = torch.tensor(wrong, dtype=torch.int32)
         refused(ValueError, "they must begin with 0 and not decrease", shared.shard, torch.zeros(32), offsets=offsets)

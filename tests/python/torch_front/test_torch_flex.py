@@ -148,6 +148,8 @@ def but_one(b, h, q, kv):
         ),
         ({"return_aux": AuxRequest(lse=True), "return_lse": True}, "return_lse and return_aux are both given; "),
         ({"return_aux": True}, "return_aux is of type bool; it must be an AuxRequest"),
+        ({"return_lse": "x"}, "return_lse is 'x'; it must be True or False"),
+        ({"enable_gqa": 1}, "enable_gqa is 1; it must be True or False"),
         ({"kernel_options": {"BACKEND": "FLASH"}}, "kernel_options asks for BACKEND='FLASH' of PyTorch; leave it out"),
         ({"kernel_options": {"BLOCK_X": 64}}, "kernel_options has 'BLOCK_X', which is not known here; leave it out"),
         ({"score_mod": lambda s, b, h, q, kv: s if q > kv else -s}, "branches on data; torch.where"),

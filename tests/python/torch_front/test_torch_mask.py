@@ -51,5 +51,22 @@ def test_what_is_refused():
         regard.torch.mask("kv<=q", 1, 1, SQ, SK)
     with pytest.raises(TypeError, match="keep returns torch.int32; it must return booleans, true where a key is seen"):
         regard.torch.mask(lambda b, h, q, kv: kv - q, 1, 1, SQ, SK)
+    with pytest.raises(TypeError, match="keep returns an object of type bool; it must return a tensor of booleans"):
+        regard.torch.mask(lambda b, h, q, kv: True, 1, 1, SQ, SK)
+    with pytest.raises(ValueError, match=r"keep returns a tensor of shape \[2\] for one query and key; return one"):
+        regard.torch.mask(lambda b, h, q, kv: torch.stack([q > kv, q < kv]), 1, 1, SQ, SK)
+    for keep, sentence in (
+        (lambda b, h, q, kv: q > kv if q > 3 else q < kv, "it decides by the value of an index, .* use torch.where, &"),
+        (lambda b, h, q, kv: q.item() > kv, r"it makes a number of an index, .* use operations on tensors instead"),
+        (lambda b, h, q, kv: q > torch.from_numpy(kv.numpy()), "it reads the memory of an index, as numpy"),
+        (
+            lambda b, h, q, kv: torch.nonzero(q > kv) > 0,
+            "use other operations than the one of which PyTorch says: vmap",
+        ),
+    ):
+        with pytest.raises(NotImplementedError, match=f"keep cannot be evaluated for all places at once.*{sentence}"):
+            regard.torch.mask(keep, 1, 1, SQ, SK)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):  # keep's own
+        regard.torch.mask(lambda b, h, q, kv: torch.zeros(3)[q] > kv, 1, 1, SQ, SK)
     with pytest.raises(ValueError, match="sq is -1; it must be a whole number from 0 on"):
         regard.torch.mask(documents, 1, 1, -1, SK)

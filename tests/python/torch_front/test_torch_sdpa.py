@@ -178,6 +178,8 @@ def test_half_precision(dtype, mask):
             r"attn_mask has shape \[2, 4, 9, 9\]; .* \[4, 9, 9\]",
         ),
         ({"dropout_p": 1.5}, "dropout=1.5 is outside"),
+        ({"is_causal": 1}, "is_causal is 1; it must be True or False"),
+        ({"enable_gqa": "yes"}, "enable_gqa is 'yes'; it must be True or False"),
         ({"key": numbers(1, 2, 4, 9, 8)}, "tensor 'k'"),
         ({"query": numbers(1, 2, 4, 9, 16).double()}, "q has dtype float64"),
         ({"key": numbers(1, 2, 4, 9, 16).half()}, "tensor 'k'"),
