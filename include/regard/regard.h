@@ -206,8 +206,9 @@ typedef struct regard_plan_options {
                        * follow: "sm90_forward cluster=2". Or the whole name of a candidate. Numbers of parts
                        * of the keys and of threads can end it: "cpu_decode splits=8 threads=2" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
-  const char* functions; /* score= and keep=, NULL: by words where they say them, else with keep as bits, else
-                          * interpreted; "words", "bits", "interpreted": only so */
+  const char*
+      functions; /* score= and keep=, NULL: by words where they say them, else with keep as ranges of keys,
+                  * else as bits, else interpreted; "words", "ranges", "bits", "interpreted": only so */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0, NULL}
 

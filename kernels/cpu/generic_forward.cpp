@@ -3,12 +3,14 @@
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
 // step are converted to fp32 once, followed by scores, online softmax and the product with V, all in fp32.
-// As the first stage of another kernel's plan, it writes the bits of a mask that is a function instead.
+// As the first stage of another kernel's plan, it writes the bits of a mask that is a function, or its ranges
+// of keys, instead.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_keys.h"
 #include "kernels/cpu/generic_mask.h"
 #include "kernels/cpu/generic_product.h"
+#include "kernels/cpu/generic_ranges.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
@@ -178,6 +180,8 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   const auto& a = static_cast<const KernelArguments<GenericSchedule>&>(*arguments);
   if (a.words) return generic::MaskWriter(a, a, {a, a.function, static_cast<float*>(scratch)}, block).run();
+  if (a.ranges_to_write)
+    return generic::RangeWriter(a, a.function, static_cast<float*>(scratch)).run(block, a.ranges_to_write);
   const auto rows = generic::QueryRows::of_block(a, block);
   if (rows.count > 0) generic::Forward(a, a.function, rows, static_cast<float*>(scratch)).run();
 }

@@ -41,6 +41,7 @@ struct FunctionCall {
   const FunctionDerivative* derivatives;
   i32 count, end_of_values, derivative_count;
   i32 score, keep, slope;  // steps with these results; -1: none
+  i32 begin, end;          // likewise, of the range of keys that a row sees
   CapturedTensor tensors[8];
 };
 
@@ -48,6 +49,7 @@ struct FunctionCall {
 struct GenericSchedule : WrittenBits {
   const FunctionCall* function;  // null: none
   i64 steps;                     // of the function: scratch memory is proportional to them
+  i32* ranges_to_write;          // Arguments::ranges, for a stage that writes them; null: none
 };
 
 }  // namespace regard

@@ -5,6 +5,7 @@
 // is computed once, and neighbouring threads have neighbouring rows, and read the same keys at the same time.
 #include "kernels/machine/number.h"
 #include "kernels/machine/thread.h"
+#include "kernels/portable/bits_schedule.h"
 #include "kernels/portable/mask_place.h"
 #include "kernels/sequence.h"
 // The text of the function: last, as it uses the other files.

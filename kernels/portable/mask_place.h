@@ -5,8 +5,8 @@
 #include "kernels/function/interval.h"
 #include "kernels/function/scalar.h"
 #include "kernels/machine/thread.h"
-#include "kernels/portable/bits_schedule.h"
 #include "kernels/portable/element.h"
+#include "kernels/portable/mask_call.h"
 
 namespace regard {
 

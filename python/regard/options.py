@@ -95,8 +95,9 @@ class PlanOptions(TypedDict, total=False):
     family: Annotated[str, "only kernels of this family, such as 'generic'"]
     threads: Annotated[int, "on a CPU; REGARD_THREADS or all cores if absent"]
     functions: Annotated[
-        Literal["words", "bits", "interpreted"],
-        "computes score and keep only by words of the problem, with keep as bits, or interpreted; any if absent",
+        Literal["words", "ranges", "bits", "interpreted"],
+        "computes score and keep only by words of the problem, with keep as ranges or bits, or interpreted; any if "
+        "absent",
     ]
     stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
 

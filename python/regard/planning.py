@@ -27,8 +27,8 @@ def plan(
     family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
     one can be checked against another. Numbers of the plan may follow: "decode splits=8 threads=2".
     threads: 0 takes REGARD_THREADS, or all cores.
-    functions: compute `score` and `keep` only by "words" of the problem, with `keep` as "bits", or only "interpreted";
-        None takes any.
+    functions: compute `score` and `keep` only by "words" of the problem, with `keep` as "ranges" or "bits", or only
+        "interpreted"; None takes any.
 
     Returns a `Plan`, to prepare and run.
 

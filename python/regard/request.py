@@ -104,7 +104,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     functions = options.pop("functions", None)
     if isinstance(functions, str) and not functions:
-        raise invalid("functions is ''; it must be 'words', 'bits' or 'interpreted', or be left out")
+        raise invalid("functions is ''; give a word such as 'bits', or leave it out")
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
         target = gpu_of("q", q)

@@ -36,15 +36,16 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
 }
 
-/// Puts words in the place of functions, as plans do. Plans of a mask that becomes bits begin with a stage
-/// that writes them: its problem is added to `masks`.
+/// Puts words in the place of functions, as plans do. Plans of a mask that becomes ranges or bits begin with
+/// a stage that writes them: its problem is added to `masks`.
 void put_words(Signature& one, std::vector<Problem>& masks) {
   if (one.score.empty() && one.keep.empty()) return;
   const Problem example = example_of(one);
   Result<FunctionWords> found = in_words(example);
+  if (!found) found = in_ranges(example);
   if (!found) found = in_bits(example);
   if (!found) return;  // only generic kernels take it
-  if (found->mask) masks.push_back(example);
+  if (found->ranges || found->mask) masks.push_back(example);
   one = signature(found->problem);
 }
 
@@ -130,7 +131,7 @@ class Selector {
       if (interrupted()) return interruption_of_selection();
       std::vector<std::uint64_t>& numbers = needed.numbers;
       for (const Problem& mask : masks) {
-        const Result<Plan> planned = plan(mask, target, {.functions = FunctionsBy::bits});
+        const Result<Plan> planned = plan(mask, target, {});
         if (is_scarce(planned)) return tl::unexpected(planned.error());
         if (!planned) continue;
         const std::uint64_t first = numbers_.number_of(planned->stages.front().key);

@@ -211,7 +211,8 @@ struct CommandLine {
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'sm90_forward cluster=2'");
     number(verb, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
     words(verb, "--functions", request.functions,
-          "Compute score= and keep= only by 'words', with 'bits' for keep=, or 'interpreted'; by default any")
+          "Compute score= and keep= only by 'words', with 'ranges' or 'bits' for keep=, or 'interpreted'; by "
+          "default any")
         ->expected(1)
         ->allow_extra_args(false);
   }

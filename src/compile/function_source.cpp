@@ -16,6 +16,8 @@ using function::Kind;
 using function::Operation;
 using function::Type;
 
+constexpr const char* no_keep = "this kernel is compiled for a mask; its key has no keep";
+
 constexpr std::string_view names_of_operations[] = {
 #define REGARD_NAME(name, ...) #name,
     REGARD_FUNCTION_OPERATIONS(REGARD_NAME)
@@ -32,6 +34,7 @@ class Printer {
  public:
   explicit Printer(const FunctionSteps& steps)
       : steps_(steps.steps), root_(steps.call.keep), kept_(steps_.size()) {
+    if (root_ < 0) return;
     for (std::size_t i = 0; i < steps_.size(); ++i)
       if (steps_[i].by_key)
         for (int k = 0; k < steps_[i].count; ++k) kept_[at(steps_[i].operands[k])] = true;
@@ -41,6 +44,16 @@ class Printer {
 
   std::string text() const {
     return fmt::format("namespace regard {{\n{}{}}}\n", text_of_pairs(), text_of_tiles());
+  }
+  /// Of the range of keys that a row sees; no step depends on the key.
+  std::string text_of_range(i32 begin, i32 end) const {
+    std::string values;
+    for (std::size_t i = 0; i < steps_.size(); ++i) values += statement(i, /*in_keys=*/false);
+    return fmt::format(
+        "namespace regard {{\n"
+        "REGARD_DEVICE Range32 row_range({}) {{\n"
+        "  using namespace function;\n{}  return {{signed_of(v{}), signed_of(v{})}};\n}}\n}}\n",
+        parameters, values, begin, end);
   }
 
  private:
@@ -199,10 +212,17 @@ class Printer {
 }  // namespace
 
 Result<std::string> function_source(const Signature& signature) {
-  if (signature.keep.empty()) return invalid("this kernel is compiled for a mask; its key has no keep");
+  if (signature.keep.empty()) return invalid(no_keep);
   const Result<FunctionSteps> steps = mask_steps(example_of(signature));
   if (!steps) return tl::unexpected(steps.error());
   return Printer(*steps).text();
+}
+
+Result<std::string> range_source(const Signature& signature) {
+  if (signature.keep.empty()) return invalid(no_keep);
+  const Result<FunctionSteps> steps = range_steps_of_any_numbers(example_of(signature));
+  if (!steps) return tl::unexpected(steps.error());
+  return Printer(*steps).text_of_range(steps->call.begin, steps->call.end);
 }
 
 }  // namespace regard

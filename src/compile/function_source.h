@@ -14,4 +14,7 @@ namespace regard {
 /// is made from the tree: no name or text of a caller is in it.
 Result<std::string> function_source(const Signature&);
 
+/// Likewise what `#include "kernels/function/generated_range.h"` stands for: `Range32 row_range(call, at)`.
+Result<std::string> range_source(const Signature&);
+
 }  // namespace regard

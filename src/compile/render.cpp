@@ -39,16 +39,18 @@ std::string command(TargetKind kind, const std::string& options, const std::stri
 /// this name, which stands for that of the target's kind: kernels/cuda.
 constexpr std::string_view machine_folder = "kernels/machine/";
 
-/// Stands for the text of the function that the kernel is compiled for.
-constexpr std::string_view generated_file = "kernels/function/generated.h";
+/// Stand for the text of the function that the kernel is compiled for.
+constexpr std::string_view generated_file = "kernels/function/generated.h",
+                           generated_range_file = "kernels/function/generated_range.h";
 
 /// Appends a file without its comments, and with its `#include "..."` lines replaced by the files that they
 /// name, each once.
 Status inline_file(std::string_view path, std::string_view machine, const Signature& signature,
                    ReadFile* read, std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
-  if (path == generated_file) {
-    const Result<std::string> generated = function_source(signature);
+  if (path == generated_file || path == generated_range_file) {
+    const Result<std::string> generated =
+        path == generated_file ? function_source(signature) : range_source(signature);
     if (!generated) return tl::unexpected(generated.error());
     out += *generated;
     return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/function_bits.h"
+#include "plan/function_ranges.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
 
@@ -164,9 +165,10 @@ void bind_rotated_queries(const Plan& plan, void* workspace, Arguments& a) {
          p.hq * columns};
 }
 
-/// The first stage writes them, and the others read them.
-void bind_written_bits(const Plan& plan, void* workspace, Arguments& a) {
+/// The first stage writes bits or ranges, and the others read them.
+void bind_written_mask(const Plan& plan, void* workspace, Arguments& a) {
   if (plan.bits != WorkspaceLayout::none) set_written_bits(plan, workspace, a);
+  if (plan.ranges != WorkspaceLayout::none) set_written_ranges(plan, workspace, a);
 }
 
 void bind_dropout(const Problem& p, Arguments& a) {
@@ -250,7 +252,7 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   bind_positions(p, t[REGARD_POSITIONS], a);
   bind_parts(given, a);
   bind_rotated_queries(plan, workspace, a);
-  bind_written_bits(plan, workspace, a);
+  bind_written_mask(plan, workspace, a);
   return a;
 }
 

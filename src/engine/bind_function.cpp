@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/portable/bits_schedule.h"
+#include "kernels/portable/ranges_schedule.h"
 #include "plan/function_steps.h"
 #include "problem/tensors.h"
 
@@ -34,15 +35,21 @@ MaskTensor mask_tensor_of(const regard_tensor& tensor) {
   return bound;
 }
 
-}  // namespace
-
-void bind_mask(const Plan& plan, const Stage& stage, const regard_arguments& given, std::byte* schedule) {
-  if (plan.bits == WorkspaceLayout::none || &stage != &plan.stages.front()) return;
-  PortableBitsSchedule own;
+template <class Numbers>
+void add_tensors(const regard_arguments& given, std::byte* schedule) {
+  Numbers own;
   std::memcpy(&own, schedule, sizeof own);
   for (std::size_t i = 0; i < function::most_tensors && own.captured[i] < function::most_tensors; ++i)
     own.call.tensors[i] = mask_tensor_of(given.tensor[captured(own.captured[i])]);
   std::memcpy(schedule, &own, sizeof own);
+}
+
+}  // namespace
+
+void bind_mask(const Plan& plan, const Stage& stage, const regard_arguments& given, std::byte* schedule) {
+  if (&stage != &plan.stages.front()) return;
+  if (plan.bits != WorkspaceLayout::none) add_tensors<PortableBitsSchedule>(given, schedule);
+  if (plan.ranges != WorkspaceLayout::none) add_tensors<PortableRangesSchedule>(given, schedule);
 }
 
 void bind_function(const Plan& plan, const regard_arguments& given, void* workspace) {

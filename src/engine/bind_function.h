@@ -10,7 +10,7 @@ namespace regard {
 /// tensors must have passed check_tensors.
 void bind_function(const Plan&, const regard_arguments&, void* workspace);
 
-/// On a GPU: adds the tensors to the schedule of the stage that writes the bits of a mask, if it is one.
+/// On a GPU: adds the tensors to the schedule of the stage that writes a mask, if it is one.
 void bind_mask(const Plan&, const Stage&, const regard_arguments&, std::byte* schedule);
 
 }  // namespace regard

@@ -11,6 +11,7 @@
 #include "compile/render.h"
 #include "device/cpu/cpu.h"
 #include "engine/machine.h"
+#include "plan/function_words.h"
 #include "plan/recipe.h"
 
 namespace regard {
@@ -59,6 +60,12 @@ void write_machine(JsonWriter& json, const PreparedPlan& plan) {
   });
 }
 
+/// By what a plan that interprets or compiles functions computes them.
+FunctionsBy functions_by(const Plan& plan) {
+  if (plan.words == nullptr) return FunctionsBy::interpreted;
+  return plan.words->ranges ? FunctionsBy::ranges : FunctionsBy::bits;
+}
+
 std::string description(const CallToSave& call, const std::vector<UsedKernel>& kernels) {
   const PreparedPlan::Ready* const ready = call.plan.answering();
   const Plan& plan = ready != nullptr ? *ready->plan : call.plan.best();
@@ -83,8 +90,7 @@ std::string description(const CallToSave& call, const std::vector<UsedKernel>& k
     if (!call.error.empty()) json.member("error", call.error);
     json.member("target", plan.target->name);
     json.member("family", family_of(plan));
-    if (plan.steps != nullptr)
-      json.member("functions", word(plan.words != nullptr ? FunctionsBy::bits : FunctionsBy::interpreted));
+    if (plan.steps != nullptr) json.member("functions", word(functions_by(plan)));
     json.member("threads", plan.target->on_cpu() ? plan.workers : 0);
     json.member("kernels", [&] {
       json.list([&] {

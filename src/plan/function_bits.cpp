@@ -1,25 +1,12 @@
 #include "plan/function_bits.h"
 
-#include <algorithm>
-#include <initializer_list>
-
 #include "kernels/cpu/generic_layout.h"
 #include "kernels/tile_map.h"
 #include "plan/sizes.h"
 
 namespace regard {
-namespace {
 
 using function::Variable;
-
-bool reads(const FunctionSteps& mask, std::initializer_list<Variable> variables) {
-  return std::ranges::any_of(mask.steps, [variables](const FunctionStep& step) {
-    return step.kind == function::Kind::variable &&
-           std::ranges::find(variables, static_cast<Variable>(step.which)) != variables.end();
-  });
-}
-
-}  // namespace
 
 BitsShape::BitsShape(const Problem& p, const FunctionSteps& mask) : rows(p.sq), keys(p.sk) {
   if (has_own_lengths(p) || reads(mask, {Variable::b, Variable::tq, Variable::tk})) batches = p.b;

@@ -1,6 +1,9 @@
 #include "plan/function_steps.h"
 
+#include <algorithm>
+
 #include "function/derivative.h"
+#include "function/row_range.h"
 #include "problem/functions.h"
 
 namespace regard {
@@ -62,6 +65,17 @@ class Writer {
   std::vector<i32> done_;
 };
 
+Result<FunctionSteps> steps_of(const Result<function::RowRange>& range, const FunctionNumbers& numbers) {
+  if (!range) return tl::unexpected(range.error());
+  FunctionSteps result;
+  Writer writer(range->function, numbers, result.steps);
+  result.call.begin = writer.step_of(range->begin);
+  result.call.end = writer.step_of(range->end);
+  result.call.score = result.call.keep = result.call.slope = -1;
+  result.call.count = result.call.end_of_values = static_cast<i32>(result.steps.size());
+  return result;
+}
+
 }  // namespace
 
 Result<FunctionSteps> function_steps(const Problem& p) {
@@ -79,6 +93,7 @@ Result<FunctionSteps> function_steps(const Problem& p) {
   call.keep = of_keep.step_of(functions->keep.root);
   call.end_of_values = static_cast<i32>(result.steps.size());
   call.slope = of_score.step_of(derivatives.by_score);
+  call.begin = call.end = -1;
   for (const function::LoadDerivative& one : derivatives.loads) {
     const i32 load = of_score.step_of(one.load), derivative = of_score.step_of(one.derivative);
     result.derivatives.push_back({load, derivative});
@@ -93,9 +108,29 @@ Result<FunctionSteps> mask_steps(const Problem& p) {
   if (!functions) return tl::unexpected(functions.error());
   FunctionSteps result;
   result.call.keep = Writer(functions->keep, p.numbers, result.steps).step_of(functions->keep.root);
-  result.call.score = result.call.slope = -1;
+  result.call.score = result.call.slope = result.call.begin = result.call.end = -1;
   result.call.count = result.call.end_of_values = static_cast<i32>(result.steps.size());
   return result;
+}
+
+Result<FunctionSteps> range_steps(const Problem& p) {
+  const Result<Functions> functions = functions_of(p);
+  if (!functions) return tl::unexpected(functions.error());
+  return steps_of(function::row_range(functions->keep, std::span(p.numbers.of).first(p.numbers.count)),
+                  p.numbers);
+}
+
+Result<FunctionSteps> range_steps_of_any_numbers(const Problem& p) {
+  const Result<Functions> functions = functions_of(p);
+  if (!functions) return tl::unexpected(functions.error());
+  return steps_of(function::row_range_of_any_numbers(functions->keep), p.numbers);
+}
+
+bool reads(const FunctionSteps& function, std::initializer_list<Variable> variables) {
+  return std::ranges::any_of(function.steps, [variables](const FunctionStep& step) {
+    return step.kind == Kind::variable &&
+           std::ranges::find(variables, static_cast<Variable>(step.which)) != variables.end();
+  });
 }
 
 }  // namespace regard

@@ -1,6 +1,7 @@
 // The functions of a problem as the steps that the generic kernels interpret.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "kernels/function/steps.h"
@@ -25,5 +26,13 @@ Result<FunctionSteps> function_steps(const Problem&);
 
 /// The steps of the mask of a problem that has `keep`, without those of the score.
 Result<FunctionSteps> mask_steps(const Problem&);
+
+/// The steps of the range of keys that each row sees; fails where `keep` is not one (function/row_range.h).
+Result<FunctionSteps> range_steps(const Problem&);
+/// The same for a signature's example, as numbers of its own are not known.
+Result<FunctionSteps> range_steps_of_any_numbers(const Problem&);
+
+/// Whether steps read one of these.
+bool reads(const FunctionSteps&, std::initializer_list<function::Variable>);
 
 }  // namespace regard

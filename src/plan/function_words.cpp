@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "function/row_range.h"
 #include "plan/function_bits.h"
 #include "plan/function_forms.h"
 #include "plan/function_sums.h"
@@ -28,8 +29,14 @@ Result<Functions> literal_functions(const Problem& problem) {
   return functions;
 }
 
+static_assert(most_in_sums <= function::most_in_ranges);
 bool may_wrap(const Problem& problem) {
   return problem.sq >= most_in_sums || problem.sk >= most_in_sums;
+}
+
+/// With rope a mask also gives queries their positions.
+void set_edges_beside(const function::Function& keep, Problem& words) {
+  if (words.mask == Mask::none && words.rope == Rope::none) set_edges(keep, words);
 }
 
 /// Words without functions, which `set_keep(keep, words)` gives a mask before the score is set.
@@ -37,7 +44,7 @@ template <class SetKeep>
 Result<FunctionWords> words_of(const Problem& problem, const SetKeep& set_keep) {
   const Result<Functions> functions = literal_functions(problem);
   if (!functions) return tl::unexpected(functions.error());
-  FunctionWords result{problem, problem, {}, {}};
+  FunctionWords result{problem, problem, {}, {}, {}};
   Problem& words = result.problem;
   words.score = words.keep = words.tensors = words.grads = {};
   words.numbers = {};
@@ -61,6 +68,23 @@ Result<FunctionWords> in_words(const Problem& problem) {
   return words_of(problem, set_mask);
 }
 
+Result<FunctionWords> in_ranges(const Problem& problem) {
+  if (problem.keep.empty()) return invalid("there is no keep, and a score is not a mask");
+  if (problem.ranges) return invalid("there are ranges beside keep");
+  if (may_wrap(problem)) return invalid("positions would wrap");
+  Result<FunctionSteps> steps = range_steps(problem);
+  if (!steps) return tl::unexpected(steps.error());
+  if (reads(*steps, {function::Variable::h, function::Variable::hk}))
+    return invalid("ranges are the same for all heads, and its keys depend on the head");
+  Result<FunctionWords> result = words_of(problem, [](const function::Function& keep, Problem& words) {
+    set_edges_beside(keep, words);
+    words.ranges = true;
+    return Status();
+  });
+  if (result) result->ranges = std::move(*steps);
+  return result;
+}
+
 Result<FunctionWords> in_bits(const Problem& problem) {
   if (problem.keep.empty()) return invalid("there is no keep, and a score is not a mask");
   if (problem.bits) return invalid("there are bits beside keep");
@@ -71,7 +95,7 @@ Result<FunctionWords> in_bits(const Problem& problem) {
   if (bytes > most_bytes_of_bits)
     return invalid(fmt::format("its bits would take more than {} MiB", most_bytes_of_bits >> 20));
   Result<FunctionWords> result = words_of(problem, [](const function::Function& keep, Problem& words) {
-    if (words.mask == Mask::none && words.rope == Rope::none) set_edges(keep, words);
+    set_edges_beside(keep, words);
     words.bits = true;
     return Status();
   });

@@ -24,11 +24,16 @@ struct FunctionWords {
   Problem functions;                     ///< as the caller gave it
   std::optional<CapturedAsWord> tensor;  ///< the one that becomes a bias, if there is one
   std::optional<FunctionSteps> mask;     ///< `keep`, if the first stage writes it as bits
+  std::optional<FunctionSteps> ranges;   ///< the range of each row, if the first stage writes these
 };
 
 /// Causal masks and windows on both diagonals, sink tokens, a soft cap, ALiBi, elementwise bias. Fails, with
 /// the reason, if words do not say all functions of the problem, which must have one.
 Result<FunctionWords> in_words(const Problem&);
+
+/// The same where `keep` becomes the word `ranges`, and the score another word if there is one. Fails if
+/// there is no `keep`, if it is not one range of keys for each row, or if words do not say the score.
+Result<FunctionWords> in_ranges(const Problem&);
 
 /// The same where `keep` becomes the word `bits`, and the score another word if there is one. Fails if there
 /// is no `keep`, or if words do not say the score.

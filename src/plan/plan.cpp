@@ -369,22 +369,29 @@ Result<Plan> plan_interpreted(const Problem& problem, const Target& target, cons
   Result<Plan> planned = plan_sequences(problem, target, options, explanation);
   if (explanation == nullptr) return planned;
   explanation->functions =
-      fmt::format("its functions are not planned as words: {}; only generic kernels interpret them", why);
+      fmt::format("its functions are not planned as {}; only generic kernels interpret them", why);
   if (const Result<FunctionSteps> steps = function_steps(problem))
     explanation->functions += ": " + operations_by_level(*steps);
   return planned;
 }
 
 Result<Plan> plan_words(FunctionWords found, const Target& target, PlanOptions options,
-                        Explanation* explanation) {
+                        Explanation* explanation, std::string_view why_not_cheaper) {
   options.words = std::make_shared<const FunctionWords>(std::move(found));
   const FunctionWords& words = *options.words;
   Result<Plan> planned = plan_sequences(words.problem, target, options, explanation);
   if (explanation == nullptr || explanation->problem.empty()) return planned;
   explanation->problem = print(words.functions);
   explanation->functions = fmt::format("its functions are planned as words: {}", print(words.problem));
-  if (words.mask)
-    explanation->functions += "; its first stage writes the bits: " + operations_by_level(*words.mask);
+  if (words.ranges || words.mask)
+    explanation->functions +=
+        fmt::format("; its first stage writes the {}{}{}", words.ranges ? "ranges" : "bits",
+                    why_not_cheaper.empty() ? ""
+                    : words.ranges          ? ", as words alone do not do: "
+                                            : ", as ranges do not do: ",
+                    why_not_cheaper);
+  if (const std::optional<FunctionSteps>& written = words.ranges ? words.ranges : words.mask)
+    explanation->functions += "; " + operations_by_level(*written);
   if (words.tensor) explanation->functions += "; " + condition_of(words, target.on_cpu());
   return planned;
 }
@@ -452,21 +459,22 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
                                word(options.functions)));
   }
   if (options.functions == FunctionsBy::interpreted)
-    return plan_interpreted(problem, target, options, explanation, "functions=interpreted");
-  std::string why;
-  if (options.functions != FunctionsBy::bits) {
-    Result<FunctionWords> words = in_words(problem);
-    if (words) return plan_words(std::move(*words), target, options, explanation);
-    why = words.error().message;
-  }
-  if (options.functions != FunctionsBy::words) {
-    Result<FunctionWords> bits = in_bits(problem);
-    if (bits) return plan_words(std::move(*bits), target, options, explanation);
-    if (options.functions == FunctionsBy::bits) why = bits.error().message;
+    return plan_interpreted(problem, target, options, explanation, "words: functions=interpreted");
+  // From the one that costs least on.
+  constexpr std::pair<FunctionsBy, Result<FunctionWords> (*)(const Problem&)> ways[] = {
+      {FunctionsBy::words, in_words}, {FunctionsBy::ranges, in_ranges}, {FunctionsBy::bits, in_bits}};
+  std::string last, all;  // why not
+  for (const auto& [by, find] : ways) {
+    if (options.functions != FunctionsBy::any && options.functions != by) continue;
+    Result<FunctionWords> found = find(problem);
+    if (found) return plan_words(std::move(*found), target, options, explanation, last);
+    last = found.error().message;
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; as ", word(by), last);
   }
   if (options.functions == FunctionsBy::any)
-    return plan_interpreted(problem, target, options, explanation, why);
-  return refused(fmt::format("functions={} is not possible: {}; leave it out", word(options.functions), why));
+    return plan_interpreted(problem, target, options, explanation, all);
+  return refused(
+      fmt::format("functions={} is not possible: {}; leave it out", word(options.functions), last));
 }
 
 }  // namespace regard

@@ -50,7 +50,8 @@ struct Plan {
   int rotated_q = WorkspaceLayout::none;       ///< the part with the queries after rope
   int function = WorkspaceLayout::none;        ///< the part with `steps` and the tensors that they read
   std::shared_ptr<const FunctionSteps> steps;  ///< of a problem's functions, where a kernel interprets them
-  int bits = WorkspaceLayout::none;  ///< the part with the bits of a mask, which the first stage writes
+  int bits = WorkspaceLayout::none;    ///< the part with the bits of a mask, which the first stage writes
+  int ranges = WorkspaceLayout::none;  ///< likewise, with the range of keys of each row
   std::shared_ptr<const FunctionWords> words;  ///< where words stand in for the functions of the caller
   int scratch = WorkspaceLayout::none;         ///< cpu: the part with the private memory of all threads
   double cost_seconds = 0;                     ///< the cost model's estimate
@@ -71,10 +72,11 @@ using Choose = std::function<Result<std::string>(const Problem&, const Target&, 
 const Problem& given_problem(const Plan&);
 
 /// By what the functions of a problem are computed.
-#define REGARD_FUNCTIONS_BY(X)                                                           \
-  X(any, "any", "by words where they say the functions, else by bits, else interpreted") \
-  X(words, "words", "by words, or refused")                                              \
-  X(bits, "bits", "keep by bits that a stage writes, score by words, or refused")        \
+#define REGARD_FUNCTIONS_BY(X)                                                                  \
+  X(any, "any", "by words where they say the functions, else by ranges, bits, interpreted")     \
+  X(words, "words", "by words, or refused")                                                     \
+  X(ranges, "ranges", "keep by ranges of keys that a stage writes, score by words, or refused") \
+  X(bits, "bits", "keep by bits that a stage writes, score by words, or refused")               \
   X(interpreted, "interpreted", "interpreted, or refused")
 #define REGARD_ENUMERATOR(name, word, doc) name,
 enum class FunctionsBy : std::uint8_t { REGARD_FUNCTIONS_BY(REGARD_ENUMERATOR) };

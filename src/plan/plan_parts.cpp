@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/function_bits.h"
+#include "plan/function_ranges.h"
 #include "plan/function_words.h"
 #include "plan/kernels/kernels.h"
 
@@ -76,11 +77,26 @@ void write_bits_first(Plan& plan) {
                      on_cpu ? write_bits_on_cpu(plan, shape) : write_bits_on_gpu(plan, shape));
 }
 
+/// Kernels read the mask as the word `ranges`.
+void write_ranges_first(Plan& plan) {
+  if (plan.words == nullptr || !plan.words->ranges) return;
+  const FunctionSteps& ranges = *plan.words->ranges;
+  const RangesShape shape(plan.problem, ranges);
+  if (shape.bytes() == 0) return;
+  const bool on_cpu = plan.target->on_cpu();
+  plan.steps = {plan.words, &ranges};
+  if (on_cpu) plan.function = plan.workspace.add("function", ranges.bytes());
+  plan.ranges = plan.workspace.add("ranges", shape.bytes());
+  plan.stages.insert(plan.stages.begin(),
+                     on_cpu ? write_ranges_on_cpu(plan, shape) : write_ranges_on_gpu(plan, shape));
+}
+
 }  // namespace
 
 Result<Plan> finish(Plan plan) {
   append_first(plan);
   write_bits_first(plan);
+  write_ranges_first(plan);
   std::int64_t scratch = 0;
   for (const Stage& stage : plan.stages) {
     scratch = std::max(scratch, stage.scratch_bytes);

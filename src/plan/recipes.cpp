@@ -82,7 +82,7 @@ std::span<const Recipe> recipes() {
 
 std::span<const Kernel* const> kernels() {
   return process_lifetime<[] {
-    std::vector<const Kernel*> list = {&portable_bits};  // which no recipe names
+    std::vector<const Kernel*> list = {&portable_bits, &portable_ranges};  // which no recipe names
     for (const Recipe& recipe : recipes()) {
       for (const Kernel* kernel : recipe.stages) {
         if (std::find(list.begin(), list.end(), kernel) == list.end()) list.push_back(kernel);

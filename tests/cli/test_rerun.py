@@ -25,6 +25,7 @@ PROBLEMS = {
     "append": "append bf16 b=2 hq=2 hk=2 sk=40 snew=3 d=64 lengths",
     "cache": "fwd bf16 b=3 hq=4 hk=2 sq=2 sk=50 d=64 paged=16 lengths snew=2 --family=generic",
     "interpreted": "fwd fp32 b=2 h=2 s=37 d=40 score=s+m[h,q,kv] tensors=m:fp32[3] --functions=interpreted",
+    "ranges": "fwd fp32 b=2 h=2 s=37 d=40 keep=kv<past[b]||kv<=p tensors=past:int32[1] --family=generic",
     "read as a word": "fwd fp32 b=2 h=2 s=37 d=40 score=s+m[h,q,kv] tensors=m:fp32[3] --family=generic",
     "merge": "merge fp32 b=2 hq=3 sq=5 dv=24 parts=4 lse",
     "in place": "merge fp32 b=2 hq=3 sq=5 dv=24 parts=4 lse accumulate",

@@ -237,8 +237,16 @@ TEST(Render, AFunctionIsTextOfTheTreeWithoutNames) {
   EXPECT_THAT(source, Not(HasSubstr("segment")));
   EXPECT_THAT(source, HasSubstr("of_reals<Operation::cos>("));
   EXPECT_THAT(source, HasSubstr("load<Type::integer>(call.tensors[1], {"));
-  EXPECT_EQ(render(key_of("portable_bits", "sm_80")).error().message,
-            "this kernel is compiled for a mask; its key has no keep");
+  for (const char* kernel : {"portable_bits", "portable_ranges"})
+    EXPECT_EQ(render(key_of(kernel, "sm_80")).error().message,
+              "this kernel is compiled for a mask; its key has no keep");
+  const Result<Rendered> ranges =
+      render(key_of("portable_ranges", "sm_80", "fwd bf16 d=64 keep=kv<past[b] tensors=past:int32[1]"));
+  ASSERT_TRUE(ranges) << ranges.error().message;
+  EXPECT_THAT(ranges->source, Not(HasSubstr("past[b]\n")));
+  EXPECT_THAT(ranges->source, HasSubstr("row_range("));
+  EXPECT_EQ(render(key_of("portable_ranges", "sm_80", "fwd bf16 d=64 keep=kv!=q")).error().message,
+            "a row may see several ranges of keys");
 }
 
 TEST(Render, AMadeUpKernelChangesNoOther) {

@@ -21,6 +21,21 @@ TEST(EmulatedFunctions, PortableReadsTheirBits) {
                    path("portable_backward"));
 }
 
+/// Rows, warps and blocks that see nothing; ranges of each sequence and of all; more rows than a block
+/// writes.
+TEST(EmulatedFunctions, AsRanges) {
+  Path ranges = path();
+  ranges.functions = "ranges";
+  std::vector<std::string> problems = {
+      "fwd fp16 lse d=64 b=2 hq=4 hk=2 sq=150 sk=200 keep=kv<=p||kv<past[b] tensors=past:int32[1]",
+      "fwd fp16 lse d=64 b=3 h=2 sq=20 sk=90 tq=50 tk=200 varlen lengths keep=kv>=first[q]&&kv<=p+2 "
+      "score=s-slope[h]*abs(kv-p) tensors=first:int32[1],slope:fp32[1]",
+      "bwd fp16 d=64 b=2 h=2 sq=70 sk=90 keep=kv//16==q//16&&x[q]<0.5 tensors=x:fp32[1]"};
+  if (emulated_target() == "sm_90a")
+    problems.emplace_back("bwd bf16 d=128 b=1 h=2 s=200 keep=abs(q-kv)<w[q] tensors=w:int32[1]");
+  expect_all_right(problems, ranges);
+}
+
 /// Tiles that are whole, mixed and unseen; rows, warps, warpgroups and blocks that see nothing, at first or
 /// at all; rows that are redone.
 TEST(EmulatedFunctions, HopperSkipsTiles) {

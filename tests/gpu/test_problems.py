@@ -31,6 +31,8 @@ REST = (
     "b=2 hq=4 hk=2 s=300 keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]",
     "b=2 h=2 sq=200 sk=300 keep=abs(q//16-kv//16)<3&&abs(q%16-kv%16)<3",
     "b=3 hq=4 hk=2 s=200 varlen lengths keep=m[b,h,q//16,kv//16]||q==kv tensors=m:bool[4]",
+    "b=2 hq=4 hk=2 sq=300 sk=333 keep=kv<=p||kv<past[b] tensors=past:int32[1]",
+    "b=3 hq=4 hk=2 s=200 varlen lengths keep=kv<=p&&p-kv<w[q] tensors=w:int32[1]",
     "b=2 hq=8 hk=2 sq=3 sk=900 splits=3",
     "b=2 h=2 sq=200 sk=1500 row_max splits=4 mask=causal",
     "b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",

@@ -1,5 +1,5 @@
-// Functions of the score and the mask, interpreted by the generic kernels, as words, and as bits, against the
-// oracle.
+// Functions of the score and the mask, interpreted by the generic kernels, as words, as ranges, and as bits,
+// against the oracle.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -253,6 +253,38 @@ TEST(FunctionsInWords, AreRight) {
                              "tensors=m:fp32[4] ") +
                      more,
                  {"", "generic", 2, 1, "words"});
+}
+
+/// The kernels of a CPU, after the stage that writes the ranges.
+std::vector<Path> readers_of_ranges(Pass pass) {
+  if (pass == Pass::bwd) return {{"", "backward", 2, 1, "ranges"}, {"", "generic", 2, 1, "ranges"}};
+  return {{"", "forward", 2, 1, "ranges"}, {"", "decode", 2, 1, "ranges"}, {"", "generic", 2, 1, "ranges"}};
+}
+
+TEST(FunctionsAsRanges, AreRight) {
+  for (const std::string mask :
+       {"keep=kv<=p||kv<past[b] tensors=past:int32[1]", "keep=kv>=first[b,q]&&kv<40 tensors=first:int32[2]",
+        "keep=kv<=p&&p-kv<w[q] tensors=w:int32[1]", "keep=abs(p-kv)<30", "keep=kv//16==q//4",
+        "keep=x[q]<0.3&&kv<=q+9||kv<5 tensors=x:fp32[1]", "keep=tq>3&&kv<=p+tq-q",
+        "keep=kv<70 score=s+m[b,h,q,kv] tensors=m:fp32[4]", "keep=false"}) {
+    expect_right_by_each("fwd fp32 b=2 hq=4 hk=2 sq=71 sk=167 d=16 lse " + mask,
+                         readers_of_ranges(Pass::fwd));
+    expect_right_by_each("bwd bf16 b=2 hq=4 hk=2 sq=71 sk=67 d=16 " + mask, readers_of_ranges(Pass::bwd));
+  }
+}
+
+TEST(FunctionsAsRanges, AreRightBesideEveryWord) {
+  const std::string function =
+      " score=s-slope[h]*abs(kv-p) keep=kv<=p+2||kv<past[b] tensors=slope:fp32[1],past:int32[1]";
+  for (const char* word :
+       {"mask=window:9,3,sink=2", "bits", "lengths mask=causal", "varlen lengths sink",
+        "layout=bhsd batch_invariant", "paged=16 lengths", "paged=16 table=sglang",
+        "cache=4 lengths snew=1 left_padding", "cache=4 lengths snew=1 rope=half rotary=16"})
+    expect_right_by_each(std::string("fwd bf16 b=3 hq=4 hk=2 sq=3 sk=70 d=16 lse ") + word + function,
+                         {{"", "", 2, 1, "ranges"}, {"", "generic", 2, 1, "ranges"}});
+  for (const char* word : {"lengths", "varlen", "dropout=0.2 dlse sink", "deterministic", "mask=causal"})
+    expect_right_by_each(std::string("bwd bf16 b=3 hq=4 hk=2 sq=33 sk=66 d=8 ") + word + function,
+                         readers_of_ranges(Pass::bwd));
 }
 
 const std::vector<std::string> masks = {

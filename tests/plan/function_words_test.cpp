@@ -184,7 +184,7 @@ struct AsBits {
 
 TEST(FunctionsAsBits, HaveTheKernelsOfBits) {
   const AsBits cases[] = {
-      {"keep=kv<7", "bits", 1},
+      {"keep=kv!=7", "bits", 1},
       {"keep=doc[b,q]==doc[b,kv]&&kv<=p tensors=doc:int32[2]", "bits mask=causal", 2},
       {"keep=kv%3<h&&q-kv<40", "bits mask=window:39,-1,top_left", 4},
       {"keep=kv!=q&&b+hk<2 score=3.0*tanh(s/3.0)", "bits softcap=3", 8},
@@ -208,6 +208,53 @@ TEST(FunctionsAsBits, HaveTheKernelsOfBits) {
           << function;
     }
   }
+}
+
+/// How many sequences of two have ranges of their own, in bytes of their 640 rows.
+struct AsRanges {
+  const char *function, *words;
+  std::int64_t sequences;
+};
+
+TEST(FunctionsAsRanges, HaveTheKernelsOfRanges) {
+  const AsRanges cases[] = {
+      {"keep=kv<7", "ranges", 1},
+      {"keep=kv<=p||kv<prefix[b] tensors=prefix:int32[1]", "ranges", 2},
+      {"keep=kv<=p&&p-kv<w[q] tensors=w:int32[1]", "ranges mask=causal", 1},
+      {"keep=kv>=first[b]&&kv<end[b] score=3.0*tanh(s/3.0) tensors=first:int32[1],end:int32[1]",
+       "ranges softcap=3", 2},
+      {"keep=kv//32==q//32 lengths", "ranges lengths", 2},
+      {"keep=kv<9 mask=window:9,9", "ranges mask=window:9,9", 1},
+      {"keep=kv<9 bits", "ranges bits", 1},
+  };
+  for (const auto& [function, word, sequences] : cases) {
+    for (const char* target : {"cpu-avx2", "sm_90a", "sm_80", "gfx942"}) {
+      for (const std::string pass : {"fwd", "bwd"}) {
+        const std::string sizes = pass + " bf16 b=2 hq=4 hk=2 sq=640 sk=960 d=64 ";
+        const Result<Plan> of_function = plan(*parse(sizes + function), **find_target(target), {}),
+                           of_word = plan(*parse(sizes + word), **find_target(target), {});
+        ASSERT_TRUE(of_function && of_word) << function << " on " << target;
+        ASSERT_EQ(of_function->stages.size(), of_word->stages.size() + 1) << function;
+        const bool on_cpu = of_word->target->on_cpu();
+        EXPECT_EQ(of_function->stages[0].key.algorithm.kernel,
+                  on_cpu ? "cpu_generic_forward" : "portable_ranges");
+        EXPECT_EQ(of_function->stages[0].grid, sequences * (on_cpu ? 10 : 5)) << function;
+        for (std::size_t i = 0; i < of_word->stages.size(); ++i)
+          EXPECT_EQ(print(of_function->stages[i + 1].key), print(of_word->stages[i].key)) << function;
+        EXPECT_EQ(of_function->workspace.bytes_of("ranges"), sequences * 640 * 8) << function;
+      }
+    }
+  }
+}
+
+/// Bits of this mask would take 2 GiB.
+TEST(FunctionsAsRanges, AreAsLongAsTheKeys) {
+  const Result<Plan> made =
+      plan(*parse("fwd bf16 h=8 s=131072 d=128 keep=kv<=p||kv<prefix[b] tensors=prefix:int32[1]"),
+           **find_target("sm_90a"), {});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->workspace.bytes_of("ranges"), 131072 * 8);
+  EXPECT_EQ(made->stages[1].kernel->name, "sm90_forward");
 }
 
 /// A mask has one kernel, whatever the names of its tensors and whatever the score.
@@ -270,14 +317,36 @@ TEST(FunctionsInWords, AreAskedForOrRefused) {
             "functions=words is not possible: no word says keep; leave it out");
   EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::any),
             "its functions are planned as words: " + words +
-                " bits; its first stage writes the bits: 1 operation for each key");
-  EXPECT_EQ(refusal("keep=kv<7 score=s*2.0", FunctionsBy::any),
-            "its functions are not planned as words: no word says keep; only generic kernels interpret them: "
-            "1 operation for each key, 1 for each pair");
-  EXPECT_THAT(refusal("keep=doc[b,q]==doc[b,kv]&&h//hk+b<kv*sk&&u[0]<2 tensors=doc:int32[2],u:int32[1]",
-                      FunctionsBy::any),
-              testing::EndsWith("the bits: 2 operations for each call, 2 for each head, 1 for each row, "
-                                "4 for each key, 2 for each pair"));
+                " ranges; its first stage writes the ranges, as words alone do not do: no word says keep; no "
+                "operations");
+  EXPECT_EQ(refusal("keep=kv<7", FunctionsBy::ranges),
+            "its functions are planned as words: " + words +
+                " ranges; its first stage writes the ranges; no operations");
+  EXPECT_EQ(refusal("keep=kv<=p", FunctionsBy::ranges),
+            "its functions are planned as words: " + words +
+                " mask=causal ranges; its first stage writes the ranges; 1 operation for each row");
+  EXPECT_EQ(
+      refusal("keep=kv!=7", FunctionsBy::any),
+      "its functions are planned as words: " + words +
+          " bits; its first stage writes the bits, as ranges do not do: a row may see several ranges of "
+          "keys; 1 operation for each key");
+  EXPECT_EQ(
+      refusal("keep=kv<7 score=s*2.0", FunctionsBy::any),
+      "its functions are not planned as words: no word says keep; as ranges: no word says score; as bits: no "
+      "word says score; only generic kernels interpret them: 1 operation for each key, 1 for each pair");
+  EXPECT_EQ(refusal("keep=kv!=7", FunctionsBy::ranges),
+            "functions=ranges is not possible: a row may see several ranges of keys; leave it out");
+  EXPECT_EQ(
+      refusal("keep=kv<h", FunctionsBy::ranges),
+      "functions=ranges is not possible: ranges are the same for all heads, and its keys depend on the head; "
+      "leave it out");
+  EXPECT_EQ(refusal("keep=kv<7 ranges", FunctionsBy::ranges),
+            "functions=ranges is not possible: there are ranges beside keep; leave it out");
+  EXPECT_THAT(
+      refusal("keep=doc[b,q]==doc[b,kv]&&h//hk+b<kv*sk&&u[0]<2 tensors=doc:int32[2],u:int32[1]",
+              FunctionsBy::any),
+      testing::EndsWith("; 2 operations for each call, 2 for each head, 1 for each row, 4 for each key, "
+                        "2 for each pair"));
   EXPECT_EQ(refusal("mask=causal", FunctionsBy::words),
             "functions=words is for a problem with score or keep; leave it out");
   PlanOptions interpreted;

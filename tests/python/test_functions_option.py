@@ -21,8 +21,18 @@ def test_words_and_interpreted_agree():
 
 def test_an_empty_text():
     q = rng.standard_normal((1, 9, 3, 16), dtype=np.float32)
-    with pytest.raises(regard.InvalidError, match="functions is ''; it must be 'words', 'bits' or 'interpreted'"):
+    with pytest.raises(regard.InvalidError, match="functions is ''; give a word such as 'bits'"):
         regard.attention(q, q, q, **WORDS, functions="")
+
+
+def test_ranges_and_bits_agree():
+    q, k, v = (rng.standard_normal((2, 21, 3, 16), dtype=np.float32) for _ in range(3))
+    past = np.array([4, 0], "int32")
+    both = [
+        regard.attention(q, k, v, keep="kv<=p||kv<past[b]", tensors={"past": past}, functions=way)
+        for way in ("ranges", "bits")
+    ]
+    np.testing.assert_allclose(both[0], both[1], rtol=2e-5, atol=2e-6)
 
 
 def test_a_tensor_that_a_word_does_not_take():
@@ -38,6 +48,7 @@ def test_a_tensor_that_a_word_does_not_take():
     ("problem", "functions", "sentence"),
     [
         ("keep=kv<7", "words", "no word says keep"),
+        ("keep=kv!=7", "ranges", "a row may see several ranges of keys"),
         ("mask=causal", "interpreted", "is for a problem with score or keep"),
         ("keep=kv<=p", "word", "did you mean 'words'"),
     ],

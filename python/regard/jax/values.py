@@ -78,7 +78,7 @@ def hashable(name: str, value: Any) -> Any:
 def way_of_functions(value: Any) -> Any:
     """The option functions=, which the compiled program has as text: there "" stands for None."""
     if isinstance(value, str) and not value:
-        raise invalid("functions is ''; it must be 'words', 'bits' or 'interpreted', or be left out")
+        raise invalid("functions is ''; give a word such as 'bits', or leave it out")
     return hashable("functions", value)
 
 

@@ -4,6 +4,7 @@
 #include "kernels/cpu/generic_layout.h"
 #include "plan/cost.h"
 #include "plan/function_bits.h"
+#include "plan/function_ranges.h"
 #include "plan/function_steps.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
@@ -59,8 +60,22 @@ Seconds seconds_to_write_bits(const Plan& plan, const Stage& stage) {
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double flops_per_second = 1.5e9;
   if (stage.schedule.as<GenericSchedule>().row != 0) return seconds_to_write_bits(plan, stage);
+  if (plan.ranges != WorkspaceLayout::none && stage.schedule.as<GenericSchedule>().steps > 0) return 0;
   return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) /
          busy_workers(plan, stage, 1);
+}
+
+/// A stage before another kernel that interprets the mask of a problem.
+Stage mask_stage(const Plan& plan, const GenericSchedule& schedule, std::int64_t grid,
+                 std::int64_t scratch_bytes) {
+  const Target& target = *plan.target;
+  KernelKey key =
+      key_of(plan.problem, target, cpu_generic_forward, first_tile(target, cpu_generic_forward.name));
+  key.signature.pass = Pass::fwd;  // in backward too
+  Stage stage = stage_of(cpu_generic_forward, std::move(key), grid, scratch_bytes);
+  stage.schedule = Schedule(schedule);
+  stage.schedule.point(&GenericSchedule::function, plan.function);
+  return stage;
 }
 
 }  // namespace
@@ -85,18 +100,23 @@ Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& tar
 }
 
 Stage write_bits_on_cpu(const Plan& plan, const BitsShape& shape) {
-  const Problem& p = plan.problem;
-  const Target& target = *plan.target;
-  const GenericSchedule schedule{shape.strides(), nullptr, std::ssize(plan.steps->steps)};
-  const std::int64_t grid =
-      product({shape.batches, shape.heads, ceil_divide(p.sq, GenericLayout::tile_rows)});
-  KernelKey key = key_of(p, target, cpu_generic_forward, first_tile(target, cpu_generic_forward.name));
-  key.signature.pass = Pass::fwd;  // in backward too
-  Stage stage =
-      stage_of(cpu_generic_forward, std::move(key), grid, GenericLayout::mask_bytes(schedule.steps));
-  stage.schedule = Schedule(schedule);
-  stage.schedule.point(&GenericSchedule::function, plan.function);
+  const std::int64_t steps = std::ssize(plan.steps->steps);
+  Stage stage = mask_stage(
+      plan, {shape.strides(), nullptr, steps, nullptr},
+      product({shape.batches, shape.heads, ceil_divide(plan.problem.sq, GenericLayout::tile_rows)}),
+      GenericLayout::mask_bytes(steps));
   stage.schedule.point(&GenericSchedule::words, plan.bits);
+  return stage;
+}
+
+Stage write_ranges_on_cpu(const Plan& plan, const RangesShape& shape) {
+  const Problem& p = plan.problem;
+  const std::int64_t steps = std::ssize(plan.steps->steps);
+  Stage stage =
+      mask_stage(plan, {{}, nullptr, steps, nullptr},
+                 product({p.varlen ? p.b : shape.batches, ceil_divide(p.sq, GenericLayout::tile_rows)}),
+                 GenericLayout::function_bytes(steps));
+  stage.schedule.point(&GenericSchedule::ranges_to_write, plan.ranges);
   return stage;
 }
 

@@ -43,6 +43,12 @@ Stage write_bits_on_cpu(const Plan&, const BitsShape&);
 Stage write_bits_on_gpu(const Plan&, const BitsShape&);
 extern const Kernel portable_bits;
 
+/// The stage that writes its ranges of keys (plan/function_ranges.h).
+struct RangesShape;
+Stage write_ranges_on_cpu(const Plan&, const RangesShape&);
+Stage write_ranges_on_gpu(const Plan&, const RangesShape&);
+extern const Kernel portable_ranges;
+
 /// The stage that writes new tokens into the cache and, with rope, rotates the queries.
 Stage append_on_cpu(const Problem&, const Target&);
 Stage append_on_gpu(const Problem&, const Target&);

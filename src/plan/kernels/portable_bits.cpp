@@ -5,34 +5,12 @@
 #include "plan/cost.h"
 #include "plan/function_bits.h"
 #include "plan/function_words.h"
+#include "plan/kernels/compiled_mask.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
-#include "problem/mask_alone.h"
 
 namespace regard {
 namespace {
-
-/// The function and the types of its tensors.
-Signature mask_function(const Signature& s) {
-  Signature c;
-  if (s.keep.empty()) return c;
-  const Result<MaskAlone> mask = mask_alone(s.keep.view(), s.tensors.view());
-  if (!mask) return c;  // a signature of no problem
-  c.keep = InternedText(mask->keep);
-  c.tensors = InternedText(mask->tensors);
-  return c;
-}
-
-/// The numbers of the problem, and which of its tensors the kernel's are.
-void set_call(const Problem& p, PortableBitsSchedule& schedule) {
-  const Result<MaskAlone> mask = mask_alone(p.keep.view(), p.tensors.view());
-  if (!mask) return;  // it has been read before
-  for (std::size_t i = 0; i < mask->of_numbers.size(); ++i)
-    schedule.call.numbers[i] = p.numbers.of[static_cast<std::size_t>(mask->of_numbers[i])].bits;
-  std::ranges::fill(schedule.captured, static_cast<u8>(function::most_tensors));
-  std::ranges::transform(mask->of_tensors, schedule.captured,
-                         [](int tensor) { return static_cast<u8>(tensor); });
-}
 
 /// A few operations for each pair of a row and a key.
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -59,8 +37,7 @@ Stage write_bits_on_gpu(const Plan& plan, const BitsShape& shape) {
   const std::int64_t rows = product({shape.batches, shape.heads, map_tiles(p.sq)}), keys = map_tiles(p.sk),
                      tiles = tiles_of_block(plan, product({rows, keys})),
                      grid = product({rows, ceil_divide(keys, tiles)});
-  PortableBitsSchedule schedule{shape.strides(), tiles, {}, {}};
-  set_call(p, schedule);
+  PortableBitsSchedule schedule{shape.strides(), mask_schedule(p), tiles};
   Stage stage = stage_of(portable_bits, std::move(key), grid);
   stage.shared_bytes = portable_bits.dynamic_shared_bytes(stage.key);
   stage.schedule = Schedule(schedule);

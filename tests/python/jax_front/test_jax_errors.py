@@ -67,7 +67,7 @@ BAD = {
     "out": ({"out": ONES(3)}, InvalidError, "out is an array, and results of JAX are new ones"),
     "lse": ({"lse": ONES(3)}, InvalidError, "lse is of type ArrayImpl; it must be True or False"),
     "row_max": ({"row_max": 1}, InvalidError, "row_max is 1; it must be True or False"),
-    "functions": ({"functions": ""}, InvalidError, "functions is ''; it must be 'words', 'bits' or 'interpreted'"),
+    "functions": ({"functions": ""}, InvalidError, "functions is ''; give a word such as 'bits'"),
     "stream": ({"stream": 0}, InvalidError, "stream is not an option"),
     "dtype word": ({"dtype": "bf16"}, InvalidError, "dtype is not an option"),
     "target": ({"target": "cpu-nothing"}, InvalidError, "target"),
