@@ -267,7 +267,7 @@ TEST(FunctionsAsRanges, AreRight) {
         "keep=kv<=p&&p-kv<w[q] tensors=w:int32[1]", "keep=abs(p-kv)<30", "keep=kv//16==q//4",
         "keep=x[q]<0.3&&kv<=q+9||kv<5 tensors=x:fp32[1]", "keep=tq>3&&kv<=p+tq-q",
         "keep=kv<70 score=s+m[b,h,q,kv] tensors=m:fp32[4]", "keep=false"}) {
-    expect_right_by_each("fwd fp32 b=2 hq=4 hk=2 sq=71 sk=167 d=16 lse " + mask,
+    expect_right_by_each("fwd fp32 b=2 hq=4 hk=2 sq=11 sk=367 d=16 lse " + mask,
                          readers_of_ranges(Pass::fwd));
     expect_right_by_each("bwd bf16 b=2 hq=4 hk=2 sq=71 sk=67 d=16 " + mask, readers_of_ranges(Pass::bwd));
   }
@@ -285,6 +285,16 @@ TEST(FunctionsAsRanges, AreRightBesideEveryWord) {
   for (const char* word : {"lengths", "varlen", "dropout=0.2 dlse sink", "deterministic", "mask=causal"})
     expect_right_by_each(std::string("bwd bf16 b=3 hq=4 hk=2 sq=33 sk=66 d=8 ") + word + function,
                          readers_of_ranges(Pass::bwd));
+}
+
+/// Fewer keys than rows, and sequences without keys or rows.
+TEST(FunctionsAsRanges, OfShortSequences) {
+  const Path path{"", "generic", 2, 1, "ranges"};
+  for (const char* problem :
+       {"fwd fp32 b=2 h=1 sq=70 sk=5 d=4 lse keep=kv<=p||kv<past[b] tensors=past:int32[1]",
+        "fwd fp32 b=2 h=1 sq=3 sk=0 d=4 lse keep=kv<7", "fwd fp32 b=2 h=1 sq=0 sk=9 d=4 lse keep=kv<7",
+        "bwd fp32 b=4 h=1 sq=70 sk=9 tq=75 tk=20 d=4 varlen lengths keep=kv>q-t[b] tensors=t:int32[1]"})
+    expect_right(problem, path);
 }
 
 const std::vector<std::string> masks = {
