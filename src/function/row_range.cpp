@@ -63,8 +63,8 @@ class Places {
       case Kind::constant:
         return {false, of_bits(node.type, node.bits)};
       case Kind::number:
-        return {false,
-                numbers_ == nullptr ? any_of(node.type) : of_bits(node.type, (*numbers_)[node.which].bits)};
+        if (numbers_ == nullptr || node.which >= numbers_->size()) return {false, any_of(node.type)};
+        return {false, of_bits(node.type, (*numbers_)[node.which].bits)};
       case Kind::load:
       case Kind::operation:
         break;

@@ -180,10 +180,12 @@ TEST(Selection, OfProblemsIsWhatPlansChoose) {
   }
 }
 
-// Words take the place of functions, and a mask that becomes bits has a stage in front, whatever its numbers.
+// Words take the place of functions, and a mask that becomes ranges or bits has a stage in front, whatever
+// its numbers.
 TEST(Selection, OfFunctionsIsWhatPlansOfThemChoose) {
   const std::string table = "[[variants]]\ndtype = \"bf16\"\nd = 64\npass = [\"fwd\", \"bwd\"]\n";
   const Selected bits(table + "keep = \"doc[b,q] == doc[b,kv] && q-kv < 64\"\ntensors = \"doc:int32[2]\"\n"),
+      ranges(table + "keep = \"kv<=p || kv-3<past[b]\"\ntensors = \"past:int32[1]\"\n"),
       window(table + "keep = \"kv<=p && p-kv<9\"\n"), score(table + "score = \"s*s\"\n");
   for (const std::string of : {"fwd", "bwd"})
     for (const std::size_t i : {0, 1}) {
@@ -191,6 +193,7 @@ TEST(Selection, OfFunctionsIsWhatPlansOfThemChoose) {
       const std::string shape = of + " bf16 d=64 b=3 h=2 s=900 ";
       for (const auto& [selected, text] :
            {std::pair{&bits, "keep=doc[b,q]==doc[b,kv]&&q-kv<7 tensors=doc:int32[2]"},
+            std::pair{&ranges, "keep=kv<=p||kv-40<past[b] tensors=past:int32[1]"},
             std::pair{&window, "keep=kv<=p&&p-kv<70"}}) {
         ASSERT_TRUE(selected->selection) << selected->refusal();
         const Result<Plan> planned = plan(*parse(shape + text), on, {});

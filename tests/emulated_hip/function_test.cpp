@@ -15,6 +15,15 @@ TEST(HipFunctions, PortableReadsTheirBits) {
                "tensors=m:bool[2]");
 }
 
+TEST(HipFunctions, AsRanges) {
+  const std::string prefix = " keep=kv<=p||kv<past[b] tensors=past:int32[1]";
+  expect_right("gfx942", "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=140 sk=150" + prefix);
+  expect_right("gfx1100", "bwd fp16 d=64 b=2 h=2 sq=70 sk=90" + prefix);
+  expect_right("gfx1201",
+               "fwd fp16 lse d=64 b=3 h=2 sq=20 sk=90 tq=50 tk=200 varlen lengths keep=kv>=first[q]&&kv<=p+2 "
+               "tensors=first:int32[1]");
+}
+
 /// Tiles that no row sees, that all rows see, and others; a head and rows without a key.
 TEST(HipFunctions, TilesAreSkipped) {
   expect_right("gfx942",

@@ -60,6 +60,7 @@ Seconds seconds_to_write_bits(const Plan& plan, const Stage& stage) {
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double flops_per_second = 1.5e9;
   if (stage.schedule.as<GenericSchedule>().row != 0) return seconds_to_write_bits(plan, stage);
+  // What is interpreted once for each row is too little to count.
   if (plan.ranges != WorkspaceLayout::none && stage.schedule.as<GenericSchedule>().steps > 0) return 0;
   return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) /
          busy_workers(plan, stage, 1);
