@@ -32,7 +32,11 @@ extern "C" __global__ void __launch_bounds__(regard::threads, 1)
   wait_on_dependent_grids();
   const Sm90BackwardMemory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
-  const Sm90BackwardWork work(arguments, blockIdx.x);
+  const Sm90BackwardWork work(arguments, blockIdx.x, shared.seen_tiles);
+  if constexpr (config::bits) {
+    find_seen_tiles(arguments, work, shared.seen_tiles);
+    __syncthreads();
+  }
   // The registers that the block is launched with, 168 per thread, are moved to the warpgroups that need
   // them. The compiler must not need more than each one is given.
   if (warpgroup == 0) {

@@ -16,7 +16,7 @@ struct AdderTurn {
 
   AdderTurn() = default;
   REGARD_DEVICE AdderTurn(const BackwardArguments& a, const Sm90BackwardWork& work, const Window& window,
-                          const QueryTileCursor& tile)
+                          const QueryTile& tile)
       : number(first_tile(a, work.sequence, tile.head) + tile.index) {
     if (!a.turns)
       before = 1;
@@ -46,7 +46,7 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Sm90BackwardWork
   u32 parity = 0;
 #pragma unroll 1
   for (QueryTileCursor tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
-    const AdderTurn own_turn(a, work, window, tile);
+    const AdderTurn own_turn(a, work, window, tile.at(work));
     float* const sum = a.grad_q_sum + own_turn.number * (block_q * static_cast<i64>(layout.d));
     own_turn.wait(a);
     if (own_turn.waits(a)) order_memory_before_boxes();
@@ -89,7 +89,7 @@ REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Sm90BackwardWo
   for (QueryTileCursor tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
     AdderTurn own_turn;
     if (is_one) {
-      own_turn = AdderTurn(a, work, window, tile);
+      own_turn = AdderTurn(a, work, window, tile.at(work));
       own_turn.wait(a);
       shared.blocks_before = own_turn.before;
     }

@@ -54,10 +54,11 @@ class BackwardConsumer {
     u32 number = 0;                            // of the tile
     const u32 late = warpgroup_ == 0 ? 1 : 0;  // by how many tiles its dQ is late
     const auto make_p_and_ds = [&] {
-      const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
+      const QueryTile of = tile.at(work_);
+      const TileSlope slope(a_, work_.sequence, of.head, of.first_row(), key_);
       KeptWeights kept;
       if constexpr (config::dropout) {
-        KeptWeights::draw(shared_.kept[warpgroup_], random_of(a_, work_.batch, tile.head), tile.first_row(),
+        KeptWeights::draw(shared_.kept[warpgroup_], random_of(a_, work_.batch, of.head), of.first_row(),
                           first_key_, a_.dropout_keep);
         warpgroup_sync(kept_of_consumer + warpgroup_);
         kept = KeptWeights(shared_.kept[warpgroup_]);
@@ -67,7 +68,7 @@ class BackwardConsumer {
         if constexpr (config::bits)
           return Weights(scale, slope, kept, lse, delta, masks_.take(ring_q.slot, ring_q.parity, warpgroup_));
         else
-          return Weights(scale, slope, kept, lse, delta, seen, tile.first_row());
+          return Weights(scale, slope, kept, lse, delta, seen, of.first_row());
       }();
       wgmma_wait<1>();
       of_tile.make_p<0>(s, p);

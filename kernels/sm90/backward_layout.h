@@ -14,6 +14,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 box_columns = box_bytes / element_bytes;
   static constexpr i64 consumers = 2, threads = 128 * (consumers + 1);
   static constexpr i64 grad_o_stages = 2, ds_stages = 2;
+  static constexpr i64 most_seen_tiles = 512, seen_bytes = 2 * most_seen_tiles / 8;  // of SeenTiles
   static constexpr i64 barrier_bytes = 256;  // more than the barriers take (backward_shared.h)
 
   i64 d, dv;                // padded
@@ -53,7 +54,9 @@ struct Sm90BackwardLayout : Sm90Boxes {
   }
 
   /// Static shared memory, at most.
-  constexpr REGARD_INLINE i64 static_bytes() const { return barrier_bytes + kept + mask_stages * mask; }
+  constexpr REGARD_INLINE i64 static_bytes() const {
+    return barrier_bytes + seen_bytes + kept + mask_stages * mask;
+  }
 
   static constexpr REGARD_INLINE bool shares_keys(i64 block_k) { return block_k == group_rows; }
   /// The slices of grad_q_sum's tiles (kernels/backward_schedule.h): each is the result of one product.

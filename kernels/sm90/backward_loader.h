@@ -39,13 +39,14 @@ struct Loader {
     Ring<stages> ring;
 #pragma unroll 1
     for (; tile.exists(work); tile.advance(work), ring.advance()) {
+      const QueryTile of = tile.at(work);
       empty[ring.slot].wait(ring.parity ^ 1);
       Barrier& there = full[ring.slot];
       there.expect(queries_bytes + static_cast<u32>(layout.row_numbers));
       of_queries.load<block_q, box_columns>(queries + ring.slot * queries_bytes, queries_bytes, there,
-                                            tile.head, tile.first_row());
+                                            of.head, of.first_row());
       load_bytes(row_numbers + ring.slot * static_cast<u32>(layout.row_numbers),
-                 numbers + first_padded_row(a, work.sequence, tile.head) + tile.first_row(),
+                 numbers + first_padded_row(a, work.sequence, of.head) + of.first_row(),
                  static_cast<u32>(layout.row_numbers), there);
     }
   }

@@ -42,11 +42,12 @@ struct RowMask {
   static constexpr i32 count = block_k / wave;
   u32 words[count];
 
-  /// Rows past the last one repeat it. All words are loaded before any of them is needed.
+  /// Rows past the last one repeat it. All words are loaded before any of them is needed. `reads_bits`: some
+  /// may be 0.
   REGARD_DEVICE RowMask(const BackwardArguments& a, const Sequence32& sequence, i32 head, i32 row,
-                        i32 first_key) {
+                        i32 first_key, bool reads_bits) {
     row = smaller(row, sequence.sq - 1);
-    if (a.bits.data) {
+    if (reads_bits) {
       const u32* const bits =
           row_of<const u32>(a.bits, sequence.batch, head, row) + static_cast<u32>(first_key) / wave;
 #pragma unroll
@@ -90,9 +91,12 @@ REGARD_DEVICE void write_masks(const BackwardArguments& a, const Sm90BackwardWor
 #pragma unroll 1
   for (QueryTileCursor tile(work); tile.exists(work); tile.advance(work), ring.advance()) {
     masks.empty[ring.slot].wait(ring.parity ^ 1);
+    const bool reads_bits = a.bits.data && !tile.is_whole(work);
+    const QueryTile of = tile.at(work);
 #pragma unroll 1
     for (i32 part = 0; part < block_q / wave; ++part) {
-      const RowMask row(a, sequence, tile.head, tile.first_row() + part * wave + of_lane, work.first_key);
+      const RowMask row(a, sequence, of.head, of.first_row() + part * wave + of_lane, work.first_key,
+                        reads_bits);
 #pragma unroll
       for (i32 i = 0; i < RowMask::count; ++i) {
         // The lane index has bits 1, 2, 0, 3 and 4 of the query's. The last three are exchanged for the

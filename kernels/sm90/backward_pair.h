@@ -52,13 +52,14 @@ class Pair {
     Ring<grad_o_stages> ring_o;
     u32 mask_parity = 0;  // of the one stage of a pair
     const auto make_p = [&] {
-      const TileSlope slope(a_, work_.sequence, tile.head, tile.first_row(), key_);
+      const QueryTile of = tile.at(work_);
+      const TileSlope slope(a_, work_.sequence, of.head, of.first_row(), key_);
       const u32 lse = memory_.lse(ring_q.slot);
       const Weights weights = [&] {
         if constexpr (config::bits)
           return Weights(scale, slope, KeptWeights(), lse, 0, masks_.take(0, mask_parity, 0));
         else
-          return Weights(scale, slope, KeptWeights(), lse, 0, seen, tile.first_row());
+          return Weights(scale, slope, KeptWeights(), lse, 0, seen, of.first_row());
       }();
       mask_parity ^= 1;
       weights.make_p<0>(s, p);
@@ -128,7 +129,7 @@ class Pair {
       named_sync(weights_there);
       take_weights(s);
       const Weights weights(scale, TileSlope(), KeptWeights(), 0, memory_.delta(ring_o.slot), seen,
-                            tile.first_row());
+                            tile.at(work_).first_row());
       weights.make_ds(s, dp, p, ds);
       arrive_by_warp(shared_.grad_o_empty[ring_o.slot]);
       store_ds(memory_.ds(turn % ds_stages), ds);

@@ -39,6 +39,7 @@ struct Sm90BackwardShared {
   static constexpr i32 parts = grad_q_is_shared ? grad_q_slices : consumers;
   Barrier grad_q_full[parts], grad_q_empty[parts];
   u32 blocks_before;  // at the tile of dQ of a pair that adds from registers; 0: it stores
+  SeenTiles seen_tiles;
   // With dropout: for each consumer, call of Philox in a group of keys, and pair of queries, which of its
   // keys' 16 weights are kept, the first query's in the low half.
   u32 kept[config::dropout ? consumers : 1][config::dropout ? philox::calls_per_group : 1]

@@ -45,7 +45,8 @@ class GradQSlicesOf<false> {
   /// Waits until the block is allowed to add dQ of the tile to memory.
   REGARD_DEVICE void wait(const BackwardArguments& a, const Sm90BackwardWork& work,
                           const QueryTileCursor& tile) {
-    const i64 number = first_tile(a, work.sequence, tile.head) + tile.index;
+    const QueryTile of = tile.at(work);
+    const i64 number = first_tile(a, work.sequence, of.head) + of.index;
     named_sync(grad_q_granted + consumer_, granted_threads);
     to_ = a.grad_q_sum + number * (block_q * static_cast<i64>(layout.d)) + threadIdx.x % 128 * 4;
     stores_ = shared_.blocks_before == 0;

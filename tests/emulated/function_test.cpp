@@ -51,6 +51,40 @@ TEST(EmulatedFunctions, HopperSkipsTiles) {
                    path("sm90_forward"));
 }
 
+/// The same backward, along a block's tiles of queries, which some blocks see none of. At d = 192 a pair of
+/// warpgroups adds dQ through shared memory, at d = 256 from registers.
+TEST(EmulatedFunctions, HopperSkipsTilesBackward) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  const Path hopper = path("sm90_backward");
+  expect_all_right(
+      {"bwd bf16 d=64 b=1 h=2 s=500 keep=doc[b,q]==doc[b,kv] tensors=doc:int32[2]",
+       "bwd bf16 d=128 b=1 hq=4 hk=2 sq=330 sk=300 keep=q//100==kv//90&&(kv+h)//64%3!=1&&q//64!=2",
+       "bwd fp16 d=128 b=1 h=1 sq=200 sk=260 keep=(kv*40503+q)%7<3&&kv//128!=1",
+       "bwd bf16 d=128 b=2 h=1 sq=200 sk=300 tq=330 tk=500 varlen keep=q//70<=kv//90&&kv<=p",
+       "bwd bf16 d=64 b=2 h=1 sq=300 sk=200 lengths softcap=20 keep=q//80==kv//64",
+       "bwd bf16 d=64 b=1 h=1 s=300 dropout=0.3 keep=q//70==kv//70",
+       "bwd bf16 d=64 b=1 h=1 s=300 bias=alibi keep=q//70==kv//70"},
+      hopper);
+  expect_all_right({"bwd bf16 d=192 dv=128 b=1 h=1 s=260 keep=q//90==kv//90&&q//64!=2",
+                    "bwd bf16 d=256 b=1 h=1 s=260 keep=q//90==kv//90&&q//64!=2"},
+                   hopper);
+}
+
+/// Blocks of keys that take turns at dQ visit all tiles; so do those of bits from the caller.
+TEST(EmulatedFunctions, HopperVisitsAllTilesInTurns) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  expect_all_right({"bwd bf16 d=64 b=1 h=2 s=300 deterministic keep=q//70==kv//70",
+                    "bwd bf16 d=256 b=1 h=1 sq=100 sk=200 deterministic keep=q//70==kv//70"},
+                   path("sm90_backward"));
+}
+
+/// More tiles than a block has bits for.
+TEST(EmulatedFunctions, HopperSkipsManyTilesBackward) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "a kernel of sm_90a";
+  expect_right("bwd bf16 d=8 b=1 hq=20 hk=1 sq=3500 sk=70 softcap=30 keep=q//64%30==h&&kv>q%64",
+               path("sm90_backward"));
+}
+
 /// Tiles that are seen whole, in part and not at all.
 TEST(EmulatedFunctions, OfWholeTiles) {
   expect_all_right(

@@ -52,7 +52,7 @@ std::int64_t bias_image_rows(const Problem& p) {
 
 /// Tiles that some row sees store the gradient of a bias that is not shared by batches or heads.
 bool clears_grad_bias(const Problem& p) {
-  return p.dbias && !SharedBias(p).any() && (!every_row_sees_all_keys(p) || p.bits || p.ranges);
+  return p.dbias && !SharedBias(p).any() && !every_row_sees_all_keys(p);
 }
 
 /// The factor of dS before it is converted to fp16, whose smallest numbers are not small compared with those

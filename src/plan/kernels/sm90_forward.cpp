@@ -60,11 +60,6 @@ constexpr std::int64_t most_batch_heads = std::numeric_limits<i32>::max();
 /// Rounds of blocks that end evenly if the longest work goes first.
 constexpr std::int64_t last_rounds = 4;
 
-/// Whether all blocks of rows go through the same number of tiles.
-bool has_equal_work(const Problem& p) {
-  return every_row_sees_all_keys(p) && !p.bits && !p.ranges;
-}
-
 /// Whether K and V would be read at more than a quarter of the memory's rate if products ran at their full
 /// rate.
 bool memory_limits(const Problem& p, const Target& target) {
@@ -85,7 +80,7 @@ Sm90ForwardSchedule grouped_batch_heads(const Plan& plan, std::int64_t work, std
   };
   const std::int64_t sharing = heads / p.hk;  // pairs that share K and V
   // All work has the same size: each K and V is read from memory once.
-  if (has_equal_work(p)) return group(sharing);
+  if (every_row_sees_all_keys(p)) return group(sharing);
   // Sequences of different lengths are processed one after the other, the longest first.
   const std::int64_t in_cache =
       std::max<std::int64_t>(batch_heads_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
@@ -130,7 +125,7 @@ Result<Plan> plan_sm90_parts(const Kernel& kernel, const Problem& p, const Targe
   if (gathers(p, tile.algorithm.block_k)) stage.key.algorithm.gather = 1;
   // Work of equal size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
-  if (!has_equal_work(p) && work > plan.workers)
+  if (!every_row_sees_all_keys(p) && work > plan.workers)
     stage.counter = plan.workspace.add("counter", sizeof(std::uint32_t));
   plan.stages = {std::move(stage)};
   merge_on_gpu(plan);
