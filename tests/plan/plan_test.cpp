@@ -350,6 +350,8 @@ TEST(Plan, BlocksOfCausalBackwardHaveTheQueryHeadsThatTheCacheHolds) {
                {"hq=64 hk=8 s=8192 d=128 mask=causal", 2},
                {"hq=64 hk=8 s=65536 d=128 mask=causal", 1},
                {"hq=64 hk=8 s=8192 d=128", 8},
+               {"hq=64 hk=8 s=8192 d=128 bits", 2},
+               {"hq=64 hk=8 s=8192 d=128 ranges", 2},
                {"hq=64 hk=8 s=8192 d=128 mask=window:1024,0", 8},
                {"hq=64 hk=8 s=8192 d=128 mask=causal deterministic", 8},
                {"hq=40 hk=8 s=8192 d=128 mask=causal", 2},
