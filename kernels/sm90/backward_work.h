@@ -52,8 +52,8 @@ struct Sm90BackwardWork {
     first_key = static_cast<i32>(key_block * block_k);
     sequence = sequence_of(a, batch);
     find_tiles(a);
-    const bool in_all = config::bits ? !a.positional : !windowed;
-    if (in_all && (a.tickets || !a.turns))  // in no fixed order
+    const bool all_tiles = config::bits ? !a.positional : !windowed;
+    if (all_tiles && (a.tickets || !a.turns))  // in no fixed order
       start_tile += regard::start_tile(key_block, key_blocks, static_cast<u32>(tiles.count()));
   }
 
