@@ -88,7 +88,7 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=72 dv=112 b=3 hq=4 hk=2 s=200 tq=450 tk=450 varlen ranges mask=causal",
     "fwd bf16 lse d=256 b=1 h=2 sq=200 sk=333 ranges mask=window:100,5,sink=30",
     "fwd bf16 lse d=64 b=2 hq=8 hk=2 sq=12 sk=900 lengths splits=2 ranges mask=window:300,5,sink=40",
-    "fwd bf16 lse row_max d=128 b=2 hq=4 hk=2 sq=200 sk=333 ranges mask=causal bits",
+    "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=200 sk=333 ranges mask=causal bits",
     // 8-bit types, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",

@@ -42,8 +42,9 @@ Refusal supports_features(const Question& q) {
     return unsupported("bits or ranges with dropout and a bias or soft cap", instead);
   if (by_row && p.softcap > 0 && (p.d > 128 || p.dv > 128))
     return unsupported("bits or ranges with a soft cap at head dims above 128", instead);
-  if (p.row_max && p.bias != Bias::none)
-    return unsupported("row_max with a bias", instead);  // it would spill
+  // With these, row_max would spill.
+  if (p.row_max && p.bias != Bias::none) return unsupported("row_max with a bias", instead);
+  if (p.row_max && by_row) return unsupported("row_max with bits or ranges", instead);
   if (p.bits && bytes == 1) return unsupported("bit masks with 8-bit types", instead);
   if (p.ranges && bytes == 1) return unsupported("row ranges with 8-bit types", instead);
   if (p.dropout > 0 && bytes == 1) return unsupported("dropout of 8-bit weights", instead);
