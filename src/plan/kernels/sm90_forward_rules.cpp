@@ -98,6 +98,7 @@ Refusal smallest_tile(const Question& q) {
   if (p.dropout > 0) return too_large_for(q, "dropout");
   if (p.bits) return too_large_for(q, "bit masks");
   if (p.ranges) return too_large_for(q, "row ranges");
+  if (p.row_max) return too_large_for(q, "row_max");
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
