@@ -253,7 +253,7 @@ const std::vector<Refused>& refused_scenes() {
        "it does not support row_max with a bias; portable_forward does"},
       {{"supports_features", "fwd bf16 b=1 h=1 s=64 d=64 row_max bits", "sm_90a", "sm90_forward", tile128()},
        "it does not support row_max with bits or ranges; portable_forward does"},
-      {{"smallest_tile", "fwd bf16 b=1 h=1 s=64 d=64 row_max", "sm_90a", "sm90_forward", tile192()},
+      {{"smallest_tile", "fwd bf16 b=1 h=1 s=64 d=128 row_max", "sm_90a", "sm90_forward", tile192()},
        "its tile of 192 queries is for problems without row_max; use a smaller one"},
       {{"takes_functions", "fwd bf16 b=2 h=4 s=64 d=64 keep=kv<=q score=s*2.0", "sm_80", "portable_forward"},
        "it does not take score and keep yet; CPU targets have a generic kernel that interprets functions"},
