@@ -6,8 +6,12 @@
 
 namespace regard {
 
+bool positions_hide_nothing(const Problem& p) {
+  return mask_hides_nothing(p) && !has_own_lengths(p);
+}
+
 bool every_row_sees_all_keys(const Problem& p) {
-  return mask_hides_nothing(p) && !p.bits && !p.ranges && !has_own_lengths(p);
+  return positions_hide_nothing(p) && !p.bits && !p.ranges;
 }
 
 std::int64_t batch_heads_side_by_side(const Problem& p, std::int64_t cache_bytes) {

@@ -5,6 +5,9 @@
 
 namespace regard {
 
+/// No key is hidden by its position, and all sequences have the same length; bits and ranges may hide some.
+bool positions_hide_nothing(const Problem&);
+
 /// No key is hidden, and all sequences have the same length: all work has the same size.
 bool every_row_sees_all_keys(const Problem&);
 

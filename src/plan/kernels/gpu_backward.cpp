@@ -94,7 +94,7 @@ std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
   // Blocks of unequal size get out of step, so the cache needs room for all query heads of their parts.
   const std::int64_t rows = std::min(p.sq, most_keys_of_row(p));
   const std::int64_t cached =
-      every_row_sees_all_keys(p) ? group : query_heads_in_cache(p, rows) / least_pairs;
+      positions_hide_nothing(p) ? group : query_heads_in_cache(p, rows) / least_pairs;
   const std::int64_t for_cache = ceil_divide(group, std::clamp<std::int64_t>(cached, 1, group));
   return ceil_divide(group, std::clamp<std::int64_t>(for_workers, for_cache, group));
 }
