@@ -93,8 +93,7 @@ std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
   const std::int64_t for_workers = ceil_divide(rounds * plan.workers, std::max<std::int64_t>(blocks, 1));
   // Blocks of unequal size get out of step, so the cache needs room for all query heads of their parts.
   const std::int64_t rows = std::min(p.sq, most_keys_of_row(p));
-  const std::int64_t cached =
-      positions_hide_nothing(p) ? group : query_heads_in_cache(p, rows) / least_pairs;
+  const std::int64_t cached = positions_hide_nothing(p) ? group : query_heads_in_cache(p, rows) / least_pairs;
   const std::int64_t for_cache = ceil_divide(group, std::clamp<std::int64_t>(cached, 1, group));
   return ceil_divide(group, std::clamp<std::int64_t>(for_workers, for_cache, group));
 }
