@@ -194,7 +194,7 @@ struct Options {
   std::string target;        ///< e.g. "cpu-avx2"; empty: the best of this machine
   std::string family;        ///< only this family or kernel, e.g. "sm90_forward cluster=2"; empty: any
   std::int32_t threads = 0;  ///< 0: REGARD_THREADS or all cores
-  std::string functions;     ///< score= and keep= by "words", "ranges", "bits" or "interpreted" only; empty: any
+  std::string functions;  ///< score= and keep= by "words", "ranges", "bits" or "interpreted" only; empty: any
 
   /// Valid as long as this object.
   regard_plan_options c() const {

@@ -216,6 +216,7 @@ std::string name_of(const Candidate& candidate) {
 
 Result<CandidateWords> parse_candidate_words(std::string_view text) {
   CandidateWords parsed;
+  if (text.empty()) return parsed;  // as for most plans: nothing is allocated
   const auto take = [](std::string_view word, std::string_view name, auto& number) -> Status {
     if (number > 0) return invalid(fmt::format("{} is given twice", name.substr(0, name.size() - 1)));
     const std::string_view digits = word.substr(name.size());

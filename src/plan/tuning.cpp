@@ -111,8 +111,6 @@ class RecordReader {
     if (record_.threads < 0)
       return invalid(
           fmt::format("threads is {}; it is at least 1 on a CPU, and 0 on a GPU", record_.threads));
-    if (record_.kernels.empty())
-      return invalid("kernels is empty; a record has the digests of its candidate's kernels: tune again");
     if (!is_date(record_.date))
       return invalid(fmt::format("date is {}; it is a day such as 2026-11-30", in_quotes(record_.date)));
     const Result<Problem> problem = parse(record_.problem);

@@ -75,10 +75,6 @@ TEST(Tuning, WhatIsNoRecordIsNamedWithItsLine) {
   EXPECT_THAT(error_of(with("h=4 s=64", "h=4 s=-64")), HasSubstr("sq"));
   EXPECT_THAT(error_of(with("\"threads\":2", "\"threads\":-1")),
               HasSubstr("threads is -1; it is at least 1 on a CPU, and 0 on a GPU"));
-  EXPECT_THAT(error_of(with("\"kernels\":{\"cpu-avx2 cpu_forward block_q=64 | fwd bf16 d=64\":\"" +
-                                std::string(64, 'a') + "\"}",
-                            "\"kernels\":{}")),
-              HasSubstr("kernels is empty; a record has the digests of its candidate's kernels: tune again"));
   for (const char* day : {"yesterday", "2026-1-30", "2026-13-01", "2026-02-30", "2026-11-30 "})
     EXPECT_THAT(error_of(with("2026-11-30", day)),
                 HasSubstr(std::string("date is '") + day + "'; it is a day such as 2026-11-30"));
