@@ -114,10 +114,24 @@ class QueryTiles<true> {
 
 using QueryTileCursor = QueryTiles<config::bits>;
 
+/// Whether the ranges of some of a sequence's rows have keys of [first_key, end_key).
+REGARD_DEVICE bool ranges_reach(const BackwardArguments& a, const Sequence& sequence, Range32 rows,
+                                i32 first_key, i32 end_key) {
+  const i32* const ranges = a.ranges + sequence.batch * a.ranges_batch + 2 * i64{sequence.first_q};
+  bool any = false;
+#pragma unroll 8
+  for (i32 row = rows.begin; row < rows.end; ++row) {
+    const i32 begin = ranges[2 * row], end = ranges[2 * row + 1];
+    any |= begin < end_key && end > first_key && begin < end;
+  }
+  return any;
+}
+
 /// Finds the tiles that are seen, by all warps of the block, which then have to wait for each other. Without
-/// a map, and where blocks add to dQ in turns, which are counted by position, all are.
+/// a map and ranges, and where blocks add to dQ in turns, which are counted by position, all are.
 REGARD_DEVICE void find_seen_tiles(const BackwardArguments& a, const Sm90BackwardWork& work, SeenTiles& to) {
-  const bool has_map = a.tile_map != 0 && (a.tickets || !a.turns);
+  const bool in_turns = a.turns && !a.tickets, has_map = a.tile_map != 0 && !in_turns,
+             has_ranges = a.ranges != nullptr && !in_turns;
   const i32 tiles = work.heads * work.tiles.count();
   const i32 end_key = smaller(work.first_key + block_k, static_cast<i32>(work.sequence.sk));
   i32 shift = 0;
@@ -126,14 +140,19 @@ REGARD_DEVICE void find_seen_tiles(const BackwardArguments& a, const Sm90Backwar
 #pragma unroll 1
   for (i32 word = thread() / wave; word < SeenTiles::words; word += config::warps) {
     const i32 begin = (word * wave + lane()) << shift, end = smaller(begin + (1 << shift), tiles);
-    bool any = !has_map && begin < end, all = has_map;
+    bool any = !has_map && !has_ranges && begin < end, all = has_map;
 #pragma unroll 1
-    for (i32 number = begin; has_map && number < end; ++number) {
+    for (i32 number = begin; (has_map || has_ranges) && number < end; ++number) {
       const QueryTile tile = work.tile(number);
       const i32 row = tile.first_row(), end_row = smaller(row + block_q, static_cast<i32>(work.sequence.sq));
-      const TileLines rows = tile_map_of(a, work.batch, tile.head).of_keys(work.first_key, end_key);
-      any |= rows.first_seen(row, end_row) < end_row;
-      all &= rows.whole(row, end_row);
+      bool seen = true;
+      if (has_map) {
+        const TileLines rows = tile_map_of(a, work.batch, tile.head).of_keys(work.first_key, end_key);
+        seen = rows.first_seen(row, end_row) < end_row;
+        all &= rows.whole(row, end_row);
+      }
+      if (seen && has_ranges) seen = ranges_reach(a, work.sequence, {row, end_row}, work.first_key, end_key);
+      any |= seen;
     }
     const u32 seen = __ballot_sync(whole_warp, any), whole = __ballot_sync(whole_warp, all);
     if (lane() == 0) to.seen[word] = seen, to.whole[word] = whole;

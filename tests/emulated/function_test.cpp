@@ -31,8 +31,12 @@ TEST(EmulatedFunctions, AsRanges) {
       "fwd fp16 lse d=64 b=3 h=2 sq=20 sk=90 tq=50 tk=200 varlen lengths keep=kv>=first[q]&&kv<=p+2 "
       "score=s-slope[h]*abs(kv-p) tensors=first:int32[1],slope:fp32[1]",
       "bwd fp16 d=64 b=2 h=2 sq=70 sk=90 keep=kv//16==q//16&&x[q]<0.5 tensors=x:fp32[1]"};
-  if (emulated_target() == "sm_90a")
+  if (emulated_target() == "sm_90a") {
     problems.emplace_back("bwd bf16 d=128 b=1 h=2 s=200 keep=abs(q-kv)<w[q] tensors=w:int32[1]");
+    // Tiles that no row sees, and rows and keys that see and are seen by none.
+    problems.emplace_back("bwd bf16 d=64 b=2 hq=4 hk=2 sq=500 sk=400 keep=kv//70==q//70&&q//128!=1");
+    problems.emplace_back("bwd bf16 d=192 dv=128 b=2 h=1 sq=300 sk=200 keep=kv//70==q//70&&q//128!=1");
+  }
   expect_all_right(problems, ranges);
 }
 
