@@ -44,7 +44,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "regret": ("regret", regret.summary, True),
     "caches": ("caches", cache_tables.caches, True),
     "mla": ("mla", cache_tables.latent, True),
-    "gpu-functions": ("gpu-functions", function_tables.functions, True),
+    "gpu-functions": ("flex", function_tables.functions, True),
     "training": ("training", gpu_tables.training, True),
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),

@@ -265,7 +265,7 @@ def main() -> int:
         list(pool.map(prepare, chosen))
     how = options.flex, options.milliseconds
     lines = write_lines(
-        "gpu-functions",
+        "flex",
         [(cell.name, functools.partial(measure, cell, *how)) for cell in chosen],
         options.out,
         lambda: time.monotonic() < end,
