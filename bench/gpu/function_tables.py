@@ -20,7 +20,7 @@ def functions(lines: list[Line]) -> list[str]:
     first = lines[0]
     text = (
         f"{first['machine']}, {first['date']}, commit {first['commit']}. bf16, 16 heads, a cold second-level cache "
-        "before each call, alternating calls; ms. Every call of ours makes its mask; FlexAttention's block mask is made "
+        "before each call, alternating calls; ms. Each call of ours makes its mask; FlexAttention's block mask is made "
         "before. `bits` is the same mask as bits from the caller, without a map of tiles; `plain` is attention without "
         "a function. ÷ plain compares rates in the tiles of 128 x 128 in which a row sees a key; ÷ Flex is "
         "FlexAttention's time over ours."

@@ -45,7 +45,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// Runs `Child.DISABLED_<test>` of this program in its own process with these environment variables added;
 /// returns its output.
 std::string in_child(const Environment& environment, const std::string& test = "Run") {
-  std::string command = "env RESOLVE_TEST_CHILD=1";
+  // Without the parent's shard, to which the child's test need not belong.
+  std::string command = "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX RESOLVE_TEST_CHILD=1";
   for (const auto& [name, value] : environment) command += " " + name + "='" + value + "'";
   for (const std::string& word : regard::test::own_program()) command += " '" + word + "'";
   command += " --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";

@@ -50,9 +50,9 @@ def flex_attention(
     block mask is the whole mask: one that hides blocks which its function shows, as from_kv_blocks can make it, is
     refused. The first call with a block mask compares all its places. Rows that see no key are 0.
 
-    The result has the query's memory order. With return_lse, or return_aux=AuxRequest(lse=True), LSE follows,
-    [B, Hq, L] in fp32; with AuxRequest(max_scores=True), each row's largest score, which has no gradient, and
-    is -inf for rows that see no key. kernel_options that choose tiles are ignored, with a warning, once for each;
+    The result has the query's order of heads and rows in memory. With return_lse, or return_aux=AuxRequest(lse=True),
+    LSE follows, [B, Hq, L] in fp32; with AuxRequest(max_scores=True), each row's largest score, which has no gradient,
+    and is -inf for rows that see no key. kernel_options that choose tiles are ignored, with a warning, once for each;
     others are refused. Within torch.compile functions and block masks are what `function` makes of them. scale is by
     default 1 / sqrt(E); with enable_gqa Hq is a multiple of Hkv. key and value may have a batch of 1, which all queries
     share.
