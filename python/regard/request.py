@@ -17,7 +17,7 @@ from .functions import gradient_sizes, with_sizes
 from .kv_cache import cache_words
 from .shapes import append_words, shape_words
 from .unknown import refuse_unknown
-from .words import IMPLIES, mask_word, plain, quote
+from .words import IMPLIES, mask_word, plain, quote, refuse_empty_way
 
 _ROLES = frozenset(_core.roles())
 
@@ -103,8 +103,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     functions = options.pop("functions", None)
-    if isinstance(functions, str) and not functions:
-        raise invalid("functions is ''; give a word such as 'bits', or leave it out")
+    refuse_empty_way(functions)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None:
         target = gpu_of("q", q)

@@ -62,6 +62,12 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
+def refuse_empty_way(functions: Any) -> None:
+    """The option functions=: the library takes "" as any way, and text of a caller that is empty is a mistake."""
+    if isinstance(functions, str) and not functions:
+        raise invalid("functions is ''; give a word such as 'bits', or leave it out")
+
+
 def count(name: str, value: Any, least: int = 1) -> int:
     """A whole number from `least` on."""
     try:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy
 
 from ..errors import RefusedError, invalid, wrong_type
-from ..words import PAIR, plain, quote
+from ..words import PAIR, plain, quote, refuse_empty_way
 
 _INT32 = numpy.iinfo(numpy.int32)
 
@@ -77,8 +77,7 @@ def hashable(name: str, value: Any) -> Any:
 
 def way_of_functions(value: Any) -> Any:
     """The option functions=, which the compiled program has as text: there "" stands for None."""
-    if isinstance(value, str) and not value:
-        raise invalid("functions is ''; give a word such as 'bits', or leave it out")
+    refuse_empty_way(value)
     return hashable("functions", value)
 
 
