@@ -41,12 +41,14 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
 void put_words(Signature& one, std::vector<Problem>& masks) {
   if (one.score.empty() && one.keep.empty()) return;
   const Problem example = example_of(one);
-  Result<FunctionWords> found = in_words(example);
-  if (!found) found = in_ranges(example);
-  if (!found) found = in_bits(example);
-  if (!found) return;  // only generic kernels take it
-  if (found->ranges || found->mask) masks.push_back(example);
-  one = signature(found->problem);
+  for (const WayInWords& way : ways_in_words) {
+    const Result<FunctionWords> found = way.find(example);
+    if (!found) continue;
+    if (found->ranges || found->mask) masks.push_back(example);
+    one = signature(found->problem);
+    return;
+  }
+  // Only generic kernels take it.
 }
 
 class Selector {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plan/function_steps.h"
+#include "plan/plan.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
 
@@ -38,6 +39,14 @@ Result<FunctionWords> in_ranges(const Problem&);
 /// The same where `keep` becomes the word `bits`, and the score another word if there is one. Fails if there
 /// is no `keep`, or if words do not say the score.
 Result<FunctionWords> in_bits(const Problem&);
+
+/// The ways in which words stand in for the functions of a problem, from the one that costs least on.
+struct WayInWords {
+  FunctionsBy by;
+  Result<FunctionWords> (*find)(const Problem&);
+};
+inline constexpr WayInWords ways_in_words[] = {
+    {FunctionsBy::words, in_words}, {FunctionsBy::ranges, in_ranges}, {FunctionsBy::bits, in_bits}};
 
 /// What words require of the tensor that they read, and what happens to others; for a plan with such a
 /// tensor.

@@ -460,11 +460,8 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   }
   if (options.functions == FunctionsBy::interpreted)
     return plan_interpreted(problem, target, options, explanation, "words: functions=interpreted");
-  // From the one that costs least on.
-  constexpr std::pair<FunctionsBy, Result<FunctionWords> (*)(const Problem&)> ways[] = {
-      {FunctionsBy::words, in_words}, {FunctionsBy::ranges, in_ranges}, {FunctionsBy::bits, in_bits}};
   std::string last, all;  // why not
-  for (const auto& [by, find] : ways) {
+  for (const auto& [by, find] : ways_in_words) {
     if (options.functions != FunctionsBy::any && options.functions != by) continue;
     Result<FunctionWords> found = find(problem);
     if (found) return plan_words(std::move(*found), target, options, explanation, last);
