@@ -55,6 +55,8 @@ class FunctionRows {
   }
 
  protected:
+  const Arguments& a_;
+
   /// The results of a step, one for each lane.
   u32* row(i32 step) { return values_ + step * keys; }
   static void fill(u32* to, u32 bits) {
@@ -213,7 +215,6 @@ class FunctionRows {
   }
 #undef REGARD_EACH
 
-  const Arguments& a_;
   const FunctionCall* call_;
   u32* values_;
 };

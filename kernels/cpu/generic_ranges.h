@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/function_rows.h"
+#include "kernels/range.h"
 #include "kernels/sequence.h"
 
 namespace regard::generic {
@@ -10,8 +11,7 @@ namespace regard::generic {
 class RangeWriter : public FunctionRows {
  public:
   /// `memory`: GenericLayout::function_bytes.
-  RangeWriter(const Arguments& a, const FunctionCall* call, float* memory)
-      : FunctionRows(a, call, memory), a_(a) {}
+  RangeWriter(const Arguments& a, const FunctionCall* call, float* memory) : FunctionRows(a, call, memory) {}
 
   void run(i64 block, i32* ranges) {
     constexpr i64 rows = GenericLayout::tile_rows;
@@ -23,18 +23,13 @@ class RangeWriter : public FunctionRows {
     const FunctionPlace place{sequence.batch, 0, 0, first, 0, sequence, /*lanes_are_rows=*/true};
     for (i32 i = 0; i < call().count; ++i) compute(place, nullptr, i);
     const u32 *const begins = row(call().begin), *const ends = row(call().end);
-    const auto existing = [&sequence](u32 key) {
-      return static_cast<i32>(larger<i64>(smaller<i64>(function::signed_of(key), sequence.sk), 0));
-    };
     i32* const to = ranges + sequence.batch * a_.ranges_batch + 2 * (sequence.first_q + first);
     for (i64 i = 0; i < count; ++i) {
-      to[2 * i] = existing(begins[i]);
-      to[2 * i + 1] = existing(ends[i]);
+      const Range32 range = within({function::signed_of(begins[i]), function::signed_of(ends[i])},
+                                   static_cast<i32>(sequence.sk));
+      to[2 * i] = range.begin, to[2 * i + 1] = range.end;
     }
   }
-
- private:
-  const Arguments& a_;
 };
 
 }  // namespace regard::generic

@@ -13,7 +13,7 @@ class DecodeSoftmax {
 
  public:
   float row_max[2] = {-infinity, -infinity}, sum[2] = {};
-  float largest[2] = {-infinity, -infinity};  // of this thread's scores: row_max lags behind
+  float largest[2] = {-infinity, -infinity};  // of this thread's scores; row_max may be less
 
   REGARD_DEVICE explicit DecodeSoftmax(float scale_log2) : scale_log2_(scale_log2) {}
 

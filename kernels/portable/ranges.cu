@@ -30,10 +30,9 @@ REGARD_KERNEL(regard::PortableRangesArguments, regard::range_threads) {
   const i64 row = i64{block_index() % blocks} * range_threads + thread();
   const Sequence sequence = sequence_of<i64>(arguments, block_index() / blocks);
   if (row >= sequence.sq) return;
-  const Range32 range = row_range(arguments.call, place_of_row(arguments, sequence, row));
-  const i32 keys = static_cast<i32>(sequence.sk);
+  const Range32 all = row_range(arguments.call, place_of_row(arguments, sequence, row));
+  const Range32 range = within({all.begin, all.end}, static_cast<i32>(sequence.sk));
   i32* const to =
       arguments.ranges_to_write + sequence.batch * arguments.ranges_batch + 2 * (sequence.first_q + row);
-  to[0] = larger(smaller(range.begin, keys), 0);
-  to[1] = larger(smaller(range.end, keys), 0);
+  to[0] = range.begin, to[1] = range.end;
 }

@@ -14,7 +14,7 @@ namespace regard {
 /// so far are rescaled. The result of a row depends on its own scores alone.
 struct WaveRowState {
   RowNumbers row_max, sum;  // -infinity: no key seen yet
-  RowNumbers largest;       // of this thread's scores, if row_max is a result: the one above lags behind
+  RowNumbers largest;       // of this thread's scores, if row_max is a result; the one above may be less
   bool settled = false;     // every row of the waves that decide together has a row_max, and none is huge
 
   REGARD_DEVICE WaveRowState() {
